@@ -1,0 +1,229 @@
+"""The model spec: the facts of one model, in `model_specs/NAME.yaml`.
+
+A spec holds no instructions. Rules read its facts as `${model.class}`, `${images}` and so on, and ask for
+them in `when`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
+
+from vlmopt import yamlfile
+from vlmopt.errors import SpecError, UsageError
+from vlmopt.folders import specs_folder
+from vlmopt.treepath import tree_path
+
+SpecName = Annotated[str, Field(pattern=r"^[a-z0-9]+([.-][a-z0-9]+)*$")]
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+ModulePath = Annotated[str, Field(pattern=r"^vllm/.+\.py$"), AfterValidator(tree_path)]
+HubId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")]
+
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class FromProcessor(_Facts):
+    """A value that the runtime reads from the Hugging Face processor when the model is served."""
+
+    attribute: Annotated[
+        str,
+        Field(
+            pattern=f"^{_ATTRIBUTE.pattern}$",
+            description="Dotted path from the Hugging Face processor, e.g. image_processor.size.",
+        ),
+    ]
+
+
+def _literal_or_attribute(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        FromProcessor.model_validate(value)
+    return value
+
+
+Parameter = Annotated[
+    JsonValue,
+    AfterValidator(_literal_or_attribute),
+    Field(description="A literal, or {attribute: dotted.path} to read it from the Hugging Face processor."),
+]
+
+
+class ModelFacts(BaseModel):
+    """Where the model stands in the source. Further facts may be added; rules read them as `${model.KEY}`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    __pydantic_extra__: dict[str, JsonValue]
+
+    module: Annotated[ModulePath, Field(description="File of the model class.")]
+    class_: Annotated[Identifier, Field(alias="class", description="The model class.")]
+    processor_module: Annotated[ModulePath, Field(description="File of the multimodal processor class.")]
+    processor_class: Annotated[Identifier, Field(description="The multimodal processor class.")]
+
+
+class Placeholder(_Facts):
+    """How the prompt's image placeholder is found and replaced."""
+
+    target: Annotated[
+        Literal["text", "token"],
+        Field(description="What vLLM searches for in the prompt: a text, or one token id."),
+    ]
+
+
+class Geometry(StrEnum):
+    """How an image becomes the tensors of the tower. `unknown`: the stock processor does it."""
+
+    tile_grid = "tile-grid"
+    split_global = "split-global"
+    edge_crop = "edge-crop"
+    patch_grid = "patch-grid"
+    fixed = "fixed"
+    unknown = "unknown"
+
+
+class Output(StrEnum):
+    """What one tensor of the image processor's result holds."""
+
+    pixels = "pixels"
+    mask = "mask"
+    tile_count = "tile-count"
+    grid_thw = "grid-thw"
+
+
+class Images(_Facts):
+    """What the runtime needs to rebuild the processor's tensors."""
+
+    geometry: Annotated[Geometry, Field(description="The family of the image processor's geometry.")]
+    library: Annotated[
+        Literal["pillow", "torchvision"] | None, Field(description="The library that stock resizes with.")
+    ] = None
+    convert: Annotated[
+        Literal["before-resize", "after-resize"] | None, Field(description="When stock converts to RGB.")
+    ] = None
+    resizes: Annotated[
+        Literal["single", "chained"], Field(description="One resize an image, or one after another.")
+    ] = "single"
+    resample: Annotated[
+        Parameter | None, Field(description="The resampling filter, or the attribute that holds it.")
+    ] = None
+    parameters: Annotated[
+        dict[Identifier, Parameter], Field(description="The geometry's parameters, by their names.")
+    ] = Field(default_factory=dict)
+    outputs: Annotated[
+        dict[Identifier, Output], Field(description="The image processor's tensors, and what each holds.")
+    ] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _known_geometry_is_complete(self) -> Images:
+        if self.geometry is not Geometry.unknown:
+            missing = [key for key in ("library", "convert", "resample") if getattr(self, key) is None]
+            missing += [] if self.outputs else ["outputs"]
+            if missing:
+                raise ValueError(f"geometry {self.geometry.value} also needs {', '.join(missing)}")
+        return self
+
+
+class Spec(_Facts):
+    """The facts of one model."""
+
+    name: Annotated[SpecName, Field(description="The file's name without .yaml.")]
+    title: Annotated[str, Field(min_length=1, description="The name that people know the model by.")]
+    architecture: Annotated[Identifier, Field(description="Key in vLLM's model registry.")]
+    hub: Annotated[list[HubId], Field(description="Hub ids that this spec answers to.")] = Field(
+        default_factory=list
+    )
+    parameters: Annotated[
+        float | None, Field(gt=0, description="Number of weights, for the FP8 cost report.")
+    ] = None
+    model: ModelFacts
+    placeholder: Placeholder | None = None
+    images: Images
+    engine: Annotated[dict[str, JsonValue], Field(description="Notes for tests and verification.")] = Field(
+        default_factory=dict
+    )
+
+    _document: yamlfile.Document | None = PrivateAttr(default=None)
+
+    @property
+    def path(self) -> Path | None:
+        """The file that the spec was read from; None for a spec made in memory."""
+        return self._document.path if self._document else None
+
+    @property
+    def sha256(self) -> str:
+        """Of the file's bytes; of the canonical JSON for a spec made in memory."""
+        if self._document:
+            return self._document.sha256
+        return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data under the YAML's own keys, facts that are not given left out; this is what rules see."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def where(self, *location: str) -> str:
+        """`file:line` of one fact, for messages; the spec's name for a spec made in memory."""
+        return self._document.where(location) if self._document else f"spec {self.name}"
+
+
+def read_spec(path: Path) -> Spec:
+    """Reads one spec file.
+
+    Raises:
+        SpecError: with file and line, for everything that can be wrong with it.
+    """
+    document = yamlfile.load(path, SpecError)
+    spec = yamlfile.validate(document, Spec, SpecError)
+    spec._document = document
+    return spec
+
+
+def list_specs(folder: Path | None = None) -> list[Spec]:
+    """All specs of a folder (by default those that come with vlmopt), by name.
+
+    Raises:
+        SpecError: when one is malformed, or two claim the same hub id.
+    """
+    specs = []
+    claimed: dict[str, Spec] = {}
+    for path in sorted((folder or specs_folder()).glob("*.yaml")):
+        spec = read_spec(path)
+        if spec.name != path.stem:
+            raise SpecError(f"{spec.where('name')}: name is {spec.name!r}, but the file is {path.name}")
+        for hub in spec.hub:
+            if hub.lower() in claimed:
+                other = claimed[hub.lower()]
+                raise SpecError(f"{spec.where('hub')}: {hub} is already claimed by {other.where('hub')}")
+            claimed[hub.lower()] = spec
+        specs.append(spec)
+    return specs
+
+
+def load_spec(model: str, folder: Path | None = None) -> Spec:
+    """Finds the spec that `model` means: a path to a YAML file, a spec's name, or a hub id that one claims.
+
+    Raises:
+        UsageError: no spec answers to it; the message names the nearest.
+        SpecError: the spec is malformed.
+    """
+    if model.endswith((".yaml", ".yml")):
+        return read_spec(Path(model))
+    folder = folder or specs_folder()
+    if re.fullmatch(r"[\w.-]+", model) and (folder / f"{model}.yaml").is_file():
+        return read_spec(folder / f"{model}.yaml")
+    specs = list_specs(folder)
+    for spec in specs:
+        if model.lower() == spec.name or model.lower() in (hub.lower() for hub in spec.hub):
+            return spec
+    known = [spec.name for spec in specs] + [hub for spec in specs for hub in spec.hub]
+    near = difflib.get_close_matches(model, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else "`vlmopt models list` shows those there are"
+    raise UsageError(f"no model spec answers to {model!r}; {hint}")
