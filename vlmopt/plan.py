@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from vlmopt.bind import BoundEdit, bind_edits, bind_rule_probes
+from vlmopt.drift import Drift, drift_message
+from vlmopt.errors import ConflictError, DriftError, RuleError, SpecError
+from vlmopt.folders import runtime_folder
+from vlmopt.gates import Selection, unmet_condition, unmet_need
+from vlmopt.modules import Modules
+from vlmopt.rewrite import Conflict, EditResult, Outcome, Splice, compose
+from vlmopt.rules import Rule, in_order
+from vlmopt.specs import Spec
+from vlmopt.substitute import Variables
+
 if TYPE_CHECKING:
-    from vlmopt.rewrite import EditResult
-    from vlmopt.rules import Rule
     from vlmopt.sources import Tree
-    from vlmopt.specs import Spec
+
+RUNTIME_PACKAGE = "vllm/vlmopt_runtime"
 
 
 class Status(StrEnum):
@@ -35,7 +46,7 @@ class PlannedEdit:
 
 @dataclass(frozen=True)
 class RulePlan:
-    """One rule's status. `reason` is one line without a full stop; empty where the rule is plainly applied."""
+    """One rule's status. `reason` is one line, no full stop; empty where the rule is plainly applied."""
 
     rule: Rule
     status: Status
@@ -62,3 +73,201 @@ class Plan:
     rules: tuple[RulePlan, ...]
     files: Mapping[str, FileChange]
     runtime_files: Mapping[str, str]  # "vllm/vlmopt_runtime/NAME" -> text
+
+
+def make_plan(
+    tree: Tree,
+    spec: Spec,
+    rules: Iterable[Rule],
+    *,
+    recipes: Collection[str] | None = None,
+    skip: Collection[str] = (),
+    allow: str = "exact",
+    strict: bool = True,
+    modules: Modules | None = None,
+) -> Plan:
+    """Decides what becomes of every rule on this model and source. Writes nothing.
+
+    Args:
+        tree: the vLLM tree; only read.
+        spec: the model.
+        rules: all rules, in any order.
+        recipes: ids to use, with what they need; None for all whose contract is allowed.
+        skip: ids to leave out.
+        allow: the loosest contract that may be used: `exact`, `bounded` or `approximate`.
+        strict: raise on drift and conflict; otherwise the rule's status is `drifted`, with the reason.
+        modules: parsed files of `tree`, to share between plans.
+
+    Raises:
+        UsageError: an unknown recipe or level.
+        RuleError, SpecError, SourceError: rule, spec or source is wrong; one line with its place.
+        DriftError: edits do not find their places; the message tells of all of them.
+        ConflictError: two rules change the same place.
+    """
+    ordered = in_order(rules)
+    selection = Selection(ordered, recipes, skip, allow)
+    if strict:
+        _check_model_files(tree, spec)
+    planner = _Planner(tree, spec, modules or Modules(tree), strict)
+    refusals = {rule.id: selection.refusal(rule) for rule in ordered}
+    planner.prefetch(rule for rule in ordered if refusals[rule.id] is None)
+    for rule in ordered:
+        planner.add(rule, refusals[rule.id])
+    return planner.finish()
+
+
+def _check_model_files(tree: Tree, spec: Spec) -> None:
+    for key, path in (("module", spec.model.module), ("processor_module", spec.model.processor_module)):
+        if not tree.exists(path):
+            raise SpecError(
+                f"{spec.where('model', key)}: {path} is not in vLLM {tree.version} ({tree.location}); "
+                "correct the spec, or name another source"
+            )
+
+
+@dataclass
+class _FileDraft:
+    groups: list[tuple[str, Sequence[Splice]]] = field(default_factory=list)
+    steps: list[tuple[str, str]] = field(default_factory=list)
+
+
+class _Planner:
+    """Takes rules in order and keeps what they have come to so far."""
+
+    def __init__(self, tree: Tree, spec: Spec, modules: Modules, strict: bool) -> None:
+        self.tree = tree
+        self.spec = spec
+        self.modules = modules
+        self.strict = strict
+        self.facts = spec.facts()
+        self.variables = Variables(self.facts, f"spec {spec.name}")
+        self.plans: dict[str, RulePlan] = {}
+        self.drafts: dict[str, _FileDraft] = {}
+        self.drifts: list[Drift] = []
+
+    def prefetch(self, rules: Iterable[Rule]) -> None:
+        """Names every file that these rules may read: a tree behind a network fetches them together."""
+        wanted: set[str] = set()
+        for rule in rules:
+            if unmet_condition(rule, self.spec, self.facts) is None:
+                edits = bind_edits(rule, self.variables)
+                probes = [*bind_rule_probes(rule, self.variables), *(p for e in edits for p in e.elsewhere)]
+                choices = [e.files for e in edits] + [p.files for p in probes]
+                wanted.update(path for files in choices if (path := self.modules.first(files)))
+        self.tree.prefetch(sorted(wanted))
+
+    def add(self, rule: Rule, refusal: str | None) -> None:
+        """Decides the rule's status, and takes its changes in when it is applied."""
+        self.plans[rule.id] = self._gate(rule, refusal) or self._look(rule)
+
+    def finish(self) -> Plan:
+        """The plan. Raises DriftError when strict and an edit drifted."""
+        if self.strict and self.drifts:
+            raise DriftError(drift_message(self.drifts, self.tree))
+        files = {
+            path: FileChange(self.modules.text(path), draft.steps[-1][1], tuple(draft.steps))
+            for path, draft in sorted(self.drafts.items())
+        }
+        plans = tuple(self.plans.values())
+        return Plan(
+            self.tree, self.spec, plans, MappingProxyType(files), MappingProxyType(_runtime_files(plans))
+        )
+
+    def _gate(self, rule: Rule, refusal: str | None) -> RulePlan | None:
+        if refusal is not None:
+            return RulePlan(rule, Status.skipped, refusal)
+        reason = unmet_condition(rule, self.spec, self.facts)
+        if reason is not None:
+            return RulePlan(rule, Status.not_applicable, reason)
+        in_place = (Status.applied, Status.already_upstream)
+        outcomes = {name: (plan.status.value, plan.status in in_place) for name, plan in self.plans.items()}
+        reason = unmet_need(rule, outcomes)
+        if reason is not None:
+            return RulePlan(rule, Status.skipped, reason)
+        return None
+
+    def _look(self, rule: Rule) -> RulePlan:
+        for probe in bind_rule_probes(rule, self.variables):
+            if self.modules.holds(probe):
+                return RulePlan(rule, Status.already_upstream, f"{self.modules.first(probe.files)} has it")
+        bound = bind_edits(rule, self.variables)
+        edits = tuple(self._find(one) for one in bound)
+        drifts = [
+            self._drift(rule, one, edit)
+            for one, edit in zip(bound, edits, strict=True)
+            if edit.result.outcome is Outcome.drift
+        ]
+        if drifts:
+            self.drifts += drifts
+            return RulePlan(rule, Status.drifted, drifts[0].short(), edits)
+        outcomes = {edit.result.outcome for edit in edits}
+        if Outcome.hit not in outcomes:
+            upstream = [edit.file for edit in edits if edit.result.outcome is Outcome.already]
+            reason = f"{upstream[0]} has it" if upstream else "already in this tree"
+            return RulePlan(rule, Status.already_upstream, reason, edits)
+        return self._take(rule, edits)
+
+    def _find(self, bound: BoundEdit) -> PlannedEdit:
+        path = self.modules.first(bound.files)
+        if path is not None:
+            return PlannedEdit(bound.number, path, self.modules.find(path, bound))
+        upstream = any(self.modules.holds(probe) for probe in bound.elsewhere)
+        outcome = Outcome.already if upstream else Outcome.drift
+        return PlannedEdit(bound.number, bound.files[0], EditResult(bound.edit, outcome, 0, None, (), None))
+
+    def _drift(self, rule: Rule, bound: BoundEdit, edit: PlannedEdit) -> Drift:
+        return Drift(
+            rule=rule.id,
+            number=edit.number,
+            where=bound.where,
+            file=edit.file,
+            file_exists=self.tree.exists(edit.file),
+            within=bound.edit.within,
+            expected=bound.edit.times,
+            found=edit.result.found,
+            candidate=edit.result.candidate,
+        )
+
+    def _take(self, rule: Rule, edits: tuple[PlannedEdit, ...]) -> RulePlan:
+        splices: dict[str, list[Splice]] = {}
+        for edit in edits:
+            if edit.result.splices:
+                splices.setdefault(edit.file, []).extend(edit.result.splices)
+        steps: dict[str, str] = {}
+        for path, added in sorted(splices.items()):
+            groups = self.drafts[path].groups if path in self.drafts else []
+            try:
+                steps[path] = compose(self.modules.text(path), [*groups, (rule.id, added)])
+            except Conflict as error:
+                if self.strict:
+                    raise ConflictError(
+                        f"{path}: {error}; nothing was written. Leave one of the rules out: --skip {rule.id}"
+                    ) from None
+                return RulePlan(rule, Status.drifted, f"conflict in {path}: {error}", edits)
+        for path, text in steps.items():
+            draft = self.drafts.setdefault(path, _FileDraft())
+            draft.groups.append((rule.id, splices[path]))
+            draft.steps.append((rule.id, text))
+        return RulePlan(rule, Status.applied, _partly(edits), edits, tuple(steps))
+
+
+def _partly(edits: Sequence[PlannedEdit]) -> str:
+    there = [str(e.number) for e in edits if e.result.outcome in (Outcome.already, Outcome.present)]
+    if not there:
+        return ""
+    return f"edit{'' if len(there) == 1 else 's'} {', '.join(there)} of {len(edits)} already there"
+
+
+def _runtime_files(plans: Iterable[RulePlan]) -> dict[str, str]:
+    names = {name for plan in plans if plan.status is Status.applied for name in plan.rule.runtime}
+    if names:
+        names.add("__init__.py")
+    try:
+        return {
+            f"{RUNTIME_PACKAGE}/{name}": (runtime_folder() / name).read_text(encoding="utf-8")
+            for name in sorted(names)
+        }
+    except OSError as error:
+        raise RuleError(
+            f"vlmopt's own runtime file {error.filename} cannot be read: {error.strerror}"
+        ) from None
