@@ -11,6 +11,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from vlmopt.errors import SourceError
+from vlmopt.sources.archive import SdistTree, WheelTree
 from vlmopt.sources.local import FolderTree, find_installed, open_folder
 from vlmopt.sources.tree import Progress, Tree
 
@@ -38,13 +39,25 @@ def open_tree(source: str | None = None, *, progress: Progress | None = None) ->
         if source == "installed":
             raise SourceError("no vllm package is installed here: install it, or name a source with --vllm")
         source = PINNED_RELEASE
-    path = Path(source)
+    if _is_release(source):
+        from vlmopt.sources.release import open_release  # brings what only a network needs
+
+        return open_release(source, progress=progress)
+    path = Path(source).expanduser()
     if path.is_dir():
         return open_folder(path)
+    if path.is_file() and path.name.endswith((".whl", ".tar.gz")):
+        tree = WheelTree(path.absolute()) if path.suffix == ".whl" else SdistTree(path.absolute())
+        tree.exists("vllm/__init__.py")  # an unreadable archive is said here, not at the first file
+        return tree
+    raise SourceError(
+        f"{source!r} is no vLLM source: name `installed`, a folder, a .whl or .tar.gz file, or a release"
+    )
+
+
+def _is_release(source: str) -> bool:
     try:
         Version(source)
     except InvalidVersion:
-        raise SourceError(
-            f"{source!r} is no vLLM source: name `installed`, a folder, a .whl or .tar.gz file, or a release"
-        ) from None
-    raise SourceError(f"vLLM {source} is not here")
+        return False
+    return True

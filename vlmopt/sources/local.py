@@ -23,7 +23,8 @@ from vlmopt.sources.tree import (
 )
 
 LOCK_NAME = "vlmopt.lock.json"
-_OWN_RECORDS = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
+OWN_RECORDS = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
+"""What an installer writes about its own doing; not part of what a distribution says of itself."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class FolderTree:
             return {
                 path.relative_to(self._info).as_posix(): path.read_text("utf-8")
                 for path in sorted(self._info.rglob("*"))
-                if path.is_file() and path.name not in _OWN_RECORDS
+                if path.is_file() and path.name not in OWN_RECORDS
             }
         return _project_metadata(self.root)
 
