@@ -19,7 +19,7 @@ from vlmopt.rewrite import (
     compose,
 )
 from vlmopt.rules import Example, Rule
-from vlmopt.substitute import Variables
+from vlmopt.substitute import Variables, variables_in
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def check_rule(rule: Rule) -> list[Problem]:
     for i, example in enumerate(rule.examples):
         where = rule.where("examples", i)
         try:
-            edits = bind_edits(rule, Variables(example.variables, "the example's `with`"), example.edit)
+            edits = bind_edits(rule, _variables(rule, example), example.edit)
             if example.untouched is None:
                 shown.update(edit.number for edit in edits)
             problem = _run(example, edits)
@@ -56,6 +56,14 @@ def check_rule(rule: Rule) -> list[Problem]:
         if number not in shown:
             problems.append(Problem(rule.where("edits", number - 1), f"edit {number} has no example"))
     return problems + _runtime_problems(rule)
+
+
+def _variables(rule: Rule, example: Example) -> Variables:
+    """What `with` gives, and a name for the files: an example is a text of its own, wherever it stands."""
+    probes = [*rule.already, *(probe for edit in rule.edits for probe in edit.already)]
+    templates = [file for part in (*rule.edits, *probes) for file in part.file or ()]
+    files = {path: "vllm/example.py" for template in templates for path in variables_in(template)}
+    return Variables({**files, **example.variables}, "the example's `with`")
 
 
 def _run(example: Example, edits: list[BoundEdit]) -> str | None:

@@ -68,6 +68,11 @@ class Variables:
         raise RuleError(f"{where}: unknown variable ${{{path}}}: {self.source} does not give it{hint}")
 
 
+def variables_in(template: str) -> list[str]:
+    """The paths of the variables that a template names."""
+    return [m[2] for m in _VARIABLE.finditer(template) if m[3]]
+
+
 def lookup(facts: Mapping[str, Any], path: str) -> tuple[bool, Any]:
     """(whether it is there, the value) of a dotted path in nested facts."""
     value: Any = facts
@@ -114,14 +119,16 @@ def _flat(value: Any) -> str:
 
 def _nested(facts: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for path, value in facts.items():
+    for path, given in facts.items():
         *parents, last = path.split(".")
         level = result
         for key in parents:
             if not isinstance(level.get(key), dict):
                 level[key] = {}
             level = level[key]
-        level[last] = copy.deepcopy(value)
+        value = copy.deepcopy(given)
+        joins = isinstance(value, dict) and isinstance(level.get(last), dict)
+        level[last] = level[last] | value if joins else value
     return result
 
 

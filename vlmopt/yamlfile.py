@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,7 +80,9 @@ def load(path: Path, error: type[VlmoptError]) -> Document:
     try:
         node = _Loader(text).get_single_node()
     except yaml.MarkedYAMLError as e:
-        line = e.problem_mark.line + 1 if e.problem_mark else 1
+        # A quote that is never closed is noticed at the end of the file; its start says more.
+        mark = e.context_mark if "quoted scalar" in (e.context or "") else e.problem_mark
+        line = mark.line + 1 if mark else 1
         raise error(f"{path}:{line}: not valid YAML: {e.problem or e.context}") from e
     except yaml.reader.ReaderError as e:
         line = text.count("\n", 0, e.position) + 1 if isinstance(e.position, int) else 1
@@ -140,6 +143,8 @@ class _Reader:
             case "int" if _INT.fullmatch(text):
                 return int(text)
             case "float" if _FLOAT.fullmatch(text):
+                if not math.isfinite(float(text)):
+                    raise self.fail(node, f"{text} is not a finite number")
                 return float(text)
             case "bool" if text in ("true", "false"):
                 return text == "true"
