@@ -1,0 +1,134 @@
+"""What a test asks of an engine's processor, and what it gets back.
+
+Both sides of the pipe import this file and nothing else of ours, so it imports no vLLM.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt with its images, as one user would send it.
+
+    `images` holds what vLLM itself accepts: PIL images of any mode, numpy arrays and torch tensors go in as
+    they are; ``bytes`` are an encoded file and are opened as the server opens them (``ImageMediaIO``).
+    `cached` sends the request through the worker's processor cache, which is the default way of a server.
+    """
+
+    prompt: str | list[int]
+    images: tuple[Any, ...]
+    mm_processor_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Error:
+    """An exception: the name of its class, and its message."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """A range of placeholder tokens in the token ids.
+
+    `is_embed` says of each token of the range if an embedding takes its place; None means all of them.
+    """
+
+    modality: str
+    offset: int
+    length: int
+    is_embed: tuple[bool, ...] | None
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor (or plain value) that the model gets.
+
+    `digest` is the SHA-256 of its bytes in C order; `data` holds those bytes where they were asked for.
+    `dtype` is torch's name of the type; for a plain value it is the Python type, and `digest` its repr.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    digest: str
+    data: bytes | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What became of one request in the frontend; `sent` counts the bytes that leave for the engine."""
+
+    token_ids: tuple[int, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
+    hashes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    error: Error | None = None
+    sent: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One call of ``embed_multimodal``: the modality, how many items, and its keyword arguments.
+
+    A list argument has one entry an element, named ``key[0]``, ``key[1]``, ...
+    """
+
+    modality: str
+    items: int
+    tensors: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer to requests that were batched together: each prompt, then what the model gets."""
+
+    prompts: tuple[Prompt, ...]
+    batches: tuple[Batch, ...] = ()
+    error: Error | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """Makes the model in `folder` the one that the next messages speak of. Answered by None."""
+
+    folder: str
+    trust_remote_code: bool
+
+
+@dataclass(frozen=True)
+class Process:
+    """Asks for the `Outcome` of requests whose items are batched together.
+
+    With `data` the tensors of the answer carry their bytes.
+    """
+
+    requests: tuple[Request, ...]
+    data: bool = False
+
+
+@dataclass(frozen=True)
+class Time:
+    """Asks for the `Timing` of one request (its images must be encoded files)."""
+
+    request: Request
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of opening the images and of the processor call, bytes for the engine, and prompt tokens."""
+
+    decode_s: float
+    processor_s: float
+    sent: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first message of a worker: where its vLLM was imported from, and its version."""
+
+    vllm: str
+    version: str
