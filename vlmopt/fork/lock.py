@@ -1,0 +1,135 @@
+"""A fork on disk and its lock: what it was made of, and what became of each rule."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from vlmopt.errors import SourceError
+from vlmopt.sources.local import LOCK_NAME
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class LockedRule:
+    """One rule: its file's sha256, and what became of it. `patch` is None unless the rule was applied."""
+
+    id: str
+    sha256: str
+    contract: str
+    status: str
+    reason: str
+    files: list[str]
+    patch: str | None
+
+
+@dataclass(frozen=True)
+class LockedStock:
+    """The vLLM that the fork's links point to.
+
+    Attributes:
+        complete: whether the whole of vLLM is in the fork.
+        root: folder that holds the `vllm/` that is linked to; None for copies, and before completion.
+        sha256: files of it that must stay as they are, by tree path; compared when the fork is imported.
+    """
+
+    complete: bool
+    root: str | None
+    sha256: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The content of `vlmopt.lock.json`.
+
+    Attributes:
+        vlmopt: version of vlmopt that wrote the fork.
+        vllm: `version`, `build` and `kind` of the source.
+        spec: `name` and `sha256` of the model's spec.
+        rules: every rule of the plan, in order.
+        files: sha256 `before` and `after` of each file that is not stock's; `before` is None for a new file.
+        stock: where the rest comes from.
+    """
+
+    vlmopt: str
+    vllm: dict[str, str]
+    spec: dict[str, str]
+    rules: list[LockedRule]
+    files: dict[str, dict[str, str | None]]
+    stock: LockedStock
+
+    def to_json(self) -> str:
+        """Sorted, so that the same plan gives the same bytes."""
+        return (
+            json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True, indent=2, ensure_ascii=False)
+            + "\n"
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Lock:
+        """Raises ValueError, KeyError or TypeError for a text that is no lock of this format."""
+        data = json.loads(text)
+        if data.pop("format") != FORMAT:
+            raise ValueError("another format")
+        data["rules"] = [LockedRule(**rule) for rule in data["rules"]]
+        data["stock"] = LockedStock(**data["stock"])
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class Fork:
+    """A fork on disk."""
+
+    path: Path
+    lock: Lock
+
+    @classmethod
+    def open(cls, path: Path) -> Fork:
+        """Opens the fork in a folder.
+
+        Raises:
+            SourceError: the folder is no fork, or its lock cannot be read.
+        """
+        path = path.absolute()
+        try:
+            text = (path / LOCK_NAME).read_text("utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            raise SourceError(
+                f"{path} is no fork: write one with `vlmopt apply --model NAME --out {path}`"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceError(f"cannot read {path / LOCK_NAME}: {error}") from None
+        try:
+            return cls(path, Lock.from_json(text))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise SourceError(
+                f"{path / LOCK_NAME} is damaged or of another vlmopt: write the fork anew with `vlmopt apply`"
+            ) from None
+
+    @property
+    def package(self) -> Path:
+        """The folder `vllm` of the fork."""
+        return self.path / "vllm"
+
+    @property
+    def patches(self) -> Mapping[str, Path]:
+        """The patch file of each applied rule, in order."""
+        return {rule.id: self.path / rule.patch for rule in self.lock.rules if rule.patch}
+
+
+def sha256(text: str) -> str:
+    """Of a source file's bytes, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def own_version() -> str:
+    """Version of vlmopt."""
+    try:
+        return importlib.metadata.version("vlmopt")
+    except importlib.metadata.PackageNotFoundError:
+        return "0+unknown"

@@ -1,0 +1,1 @@
+"""What a fork carries beside vLLM's own code. Importing this package alone imports nothing else."""
