@@ -14,7 +14,7 @@ from typing import Literal
 class Action(StrEnum):
     """Where the code of a shape goes, relative to what was matched."""
 
-    replace = "replace"
+    replace = "replace"  # type: ignore[assignment]  # the method of str is not missed here
     before = "before"
     after = "after"
     body_start = "body_start"
@@ -38,8 +38,8 @@ class Shape:
     """One way the place of an edit may look, and the code to write there.
 
     `match` may be None for the actions whose target is the `within` scope itself (`body_start`, `body_end`,
-    `attribute`, `method`, `base`). `where` maps a bound name to the code it must be, or to a `/regex/` that must be
-    found in it.
+    `attribute`, `method`, `base`). `where` maps a bound name to the code it must be, or to a `/regex/` that must
+    be found in it.
     """
 
     match: str | None

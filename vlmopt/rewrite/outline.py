@@ -1,0 +1,54 @@
+"""Cut a file at its top-level statements, so that only the class or function in question needs a libcst parse.
+
+Python's own parser says where the statements stand; it takes a tenth of the time that libcst takes.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import warnings
+from dataclasses import dataclass
+
+from vlmopt.rewrite.region import NEWLINE
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A stretch of whole lines: one class or function with the lines above it, or a run of other statements.
+
+    `is_definition` says which; the chunks of a file follow each other without a gap.
+    """
+
+    start: int
+    end: int
+    is_definition: bool
+
+
+def outline(text: str) -> tuple[Chunk, ...]:
+    """The chunks of a text; a single one when Python's parser does not know the syntax."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            body = ast.parse(text.removeprefix("\ufeff")).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return (Chunk(0, len(text), False),)
+    starts = [0, *(match.end() for match in NEWLINE.finditer(text))]
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    cuts: list[tuple[int, bool]] = []
+    below = 0
+    for is_definition, run in itertools.groupby(body, key=lambda node: isinstance(node, definitions)):
+        nodes = list(run)
+        for node in nodes if is_definition else nodes[:1]:
+            cuts.append((below, is_definition))
+            below = node.end_lineno or node.lineno
+        below = nodes[-1].end_lineno or below
+    offsets = [starts[line] if line < len(starts) else len(text) for line, _ in cuts]
+    if any(a >= b for a, b in itertools.pairwise(offsets)) or not cuts:
+        # Two statements share a line.
+        return (Chunk(0, len(text), False),)
+    ends = [*offsets[1:], len(text)]
+    return tuple(
+        Chunk(start, end, is_definition)
+        for start, end, (_, is_definition) in zip(offsets, ends, cuts, strict=True)
+    )
