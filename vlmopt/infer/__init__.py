@@ -49,8 +49,11 @@ class Surveyor:
 
         These are the multimodal ones, and those whose file registers a processor.
         """
-        paths = {row.module: self._code.path_of(row.module) for row in self.registry.values()}
-        return [row for row in self.registry.values() if self._may_take_images(row, paths[row.module])]
+        return [row for row in self.registry.values() if self._may_take_images(row, self.path(row))]
+
+    def path(self, row: Registered) -> str | None:
+        """The file that a row of the registry names, or None when the tree does not have it."""
+        return self._code.path_of(row.module)
 
     def _may_take_images(self, row: Registered, path: str | None) -> bool:
         if path is None or row.multimodal:

@@ -1,0 +1,67 @@
+"""`vlmopt models list|show|infer`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vlmopt import completion
+from vlmopt.cli_options import Json, Source
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="The model specs.")
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|SPEC.yaml", help="A spec's name, a path, or a hub id.", autocompletion=completion.models
+    ),
+]
+Architecture = Annotated[
+    str, typer.Argument(metavar="ARCH", help="A key of vLLM's model registry, as in a config.json.")
+]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """List the model specs."""
+    from vlmopt import console
+    from vlmopt.report import objects, terminal
+    from vlmopt.specs import list_specs
+
+    specs = list_specs()
+    if json:
+        console.show_json(objects.specs_object(specs))
+    else:
+        console.show(terminal.specs_table(specs))
+
+
+@app.command()
+def show(name: Name, json: Json = False) -> None:
+    """Show one model spec."""
+    from vlmopt import console
+    from vlmopt.report import objects, terminal
+    from vlmopt.specs import load_spec
+
+    spec = load_spec(name)
+    if json:
+        console.show_json(objects.spec_object(spec))
+    else:
+        console.show(terminal.spec_page(spec))
+
+
+@app.command()
+def infer(architecture: Architecture, source: Source = None, json: Json = False) -> None:
+    """Draft the spec of an architecture from vLLM's code; what a person must fill in is marked."""
+    from vlmopt import console
+    from vlmopt.infer import infer_spec
+    from vlmopt.report import objects, terminal
+    from vlmopt.sources import open_tree
+
+    with console.progress("Reading vLLM") as tick:
+        draft = infer_spec(open_tree(source, progress=tick), architecture)
+    if json:
+        console.show_json(objects.draft_object(draft))
+    else:
+        console.show(draft.yaml().rstrip())
+        console.say(terminal.gaps_text(draft))

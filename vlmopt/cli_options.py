@@ -1,0 +1,37 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vlmopt import completion
+
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--vllm",
+        metavar="SOURCE",
+        help="Where vLLM is read from: `installed`, a folder, a .whl or .tar.gz file, or a release such as "
+        "0.33.0. Default: the installed one, else the pinned release.",
+        autocompletion=completion.sources,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="NAME|SPEC.yaml",
+        help="A model spec's name, a path to one, or a hub id.",
+        autocompletion=completion.models,
+    ),
+]
+ForkFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A fork that `vlmopt apply` wrote.")]
+
+
+def names(text: str | None) -> list[str]:
+    """`A,B` as a list; empty for None."""
+    return [name for part in (text or "").split(",") if (name := part.strip())]

@@ -1,0 +1,71 @@
+"""The review of a fork: its patches, and what became of every recipe, on a terminal or as a page."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlmopt.errors import UsageError
+from vlmopt.fork import Fork
+from vlmopt.report.patch import Patch, read_patch
+
+
+@dataclass(frozen=True)
+class Review:
+    """A fork and the patches to look at, by recipe, in order."""
+
+    fork: Fork
+    patches: Mapping[str, Patch]
+
+
+def open_review(folder: Path, recipe: str | None = None) -> Review:
+    """Reads a fork for review: all its patches, or one recipe's.
+
+    Raises:
+        SourceError: the folder is no fork, or a patch cannot be read.
+        UsageError: the fork has no such recipe, or it was not applied.
+    """
+    fork = Fork.open(folder)
+    paths = fork.patches
+    if recipe is not None:
+        paths = {recipe: _patch_of(fork, recipe)}
+    return Review(fork, {name: read_patch(path) for name, path in paths.items()})
+
+
+def _patch_of(fork: Fork, recipe: str) -> Path:
+    if recipe in fork.patches:
+        return fork.patches[recipe]
+    for rule in fork.lock.rules:
+        if rule.id == recipe:
+            raise UsageError(f"{recipe} changed nothing in {fork.path}: {rule.status} ({rule.reason})")
+    near = difflib.get_close_matches(recipe, [rule.id for rule in fork.lock.rules], n=1)
+    raise UsageError(
+        f"{fork.path} knows no recipe {recipe!r}" + (f"; did you mean {near[0]}?" if near else "")
+    )
+
+
+def write_page(review: Review, path: Path) -> None:
+    """Writes the review as one HTML page, beside its place first: a killed run leaves the old page.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    from vlmopt.report.html import page  # jinja2 is for this alone
+
+    text = page(review.fork, review.patches)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --html") from None
