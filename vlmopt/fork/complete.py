@@ -51,7 +51,7 @@ def complete_links(fork: Fork) -> Fork:
         stock=LockedStock(complete=True, root=str(installed.root), sha256=watched),
     )
     try:
-        lay_stock(installed.root, fork.path, fork.lock.files.keys(), copy=False)
+        lay_stock(installed.root, fork.path, fork.lock.files.keys())
         for stale in fork.path.glob("vllm-*.dist-info"):
             shutil.rmtree(stale)
         for path, text in dist_info(version, installed.build, installed.metadata()).items():

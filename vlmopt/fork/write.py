@@ -66,7 +66,7 @@ def write_fork(
             write_text(staging / path, text)
         make_folder(staging / "patches")
         if root is not None:
-            lay_stock(root, staging, files.keys(), copy=copy, progress=progress)
+            lay_stock(root, staging, files.keys(), copy=copy, earlier=out, progress=progress)
     return Fork.open(out)
 
 
