@@ -1,0 +1,146 @@
+"""From a picture's bytes to the tensor that the stock processor makes of it, on a CPU or on a device.
+
+Three steps, all exact: resample in fixed point (`resample`), cut the windows, and look each byte up in the
+table of normalised values, which holds what the stock arithmetic gives for 0..255 in each channel. On a CPU
+the three are one pass of a compiled kernel; elsewhere they are integer operations of torch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from . import resample, resample_numba
+from .layout import Layout, Parcel, Patches
+
+_BITS = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.float32}
+
+
+def write_item(payload: torch.Tensor, parcel: Parcel, out: torch.Tensor) -> None:
+    """Fill `out`, of `parcel.item_shape` and `parcel.dtype`, from a uint8 payload `[n]` on its device."""
+    head = parcel.table_bytes
+    layout = parcel.layout
+    picture = payload[head:].view(layout.height, layout.width, 3)
+    table = payload[:head].view(parcel.dtype).view(3, 256) if head else None
+    out = out.view(layout.shape)
+    windows = out if layout.patches is None else out.new_empty((1, 3, *layout.window))
+    if out.is_cpu and resample_numba.HAVE_NUMBA and not parcel.native:
+        _write_windows_compiled(picture, layout, table, windows)
+    else:
+        _write_windows(picture, layout, table, windows, native=out.is_cpu)
+    if layout.patches is not None:
+        _write_patches(windows[0], layout.patches, out)
+
+
+def cut_windows(picture: np.ndarray, layout: Layout, *, native: bool) -> np.ndarray:
+    """The windows of a picture, uint8 `[H, W, 3]`, below each other: uint8 `[n * win_h, win_w, 3]`."""
+    pictures = [picture]
+    for stage in layout.stages:
+        pictures.append(
+            _resize_on_host(pictures[stage.source], stage.width, stage.height, layout, native=native)
+        )
+    height, width = layout.window
+    out = np.zeros((len(layout.windows), height, width, 3), np.uint8)
+    for share, window in zip(out, layout.windows, strict=True):
+        source = pictures[window.source]
+        top, left = max(window.y, 0), max(window.x, 0)
+        part = source[top : window.y + height, left : window.x + width]
+        y, x = top - window.y, left - window.x
+        share[y : y + part.shape[0], x : x + part.shape[1]] = part
+    return out.reshape(len(layout.windows) * height, width, 3)
+
+
+def _resize_on_host(
+    picture: np.ndarray, width: int, height: int, layout: Layout, *, native: bool
+) -> np.ndarray:
+    if picture.shape[:2] == (height, width):
+        return picture
+    if native or not resample_numba.HAVE_NUMBA:
+        tensor = torch.from_numpy(picture)
+        resized: np.ndarray = resample.resize_native(
+            tensor, width, height, layout.resample, layout.library
+        ).numpy()
+        return resized
+    return resample_numba.resize_hwc(picture, width, height, layout.resample, layout.library)
+
+
+def _write_windows_compiled(
+    picture: torch.Tensor, layout: Layout, table: torch.Tensor | None, out: torch.Tensor
+) -> None:
+    bits = None if table is None else table.view(_BITS[table.dtype]).numpy()
+    target = out.numpy() if table is None else out.view(_BITS[out.dtype]).numpy()
+    if bits is not None and bits.dtype == np.int16:
+        bits, target = bits.view(np.uint16), target.view(np.uint16)
+    needed = {stage.source for stage in layout.stages}
+    pictures: dict[int, np.ndarray] = {0: picture.numpy()}
+    height, width = layout.window
+    done = 0
+    for source in range(len(layout.stages) + 1):
+        windows = [window for window in layout.windows if window.source == source]
+        corners = [(window.y, window.x) for window in windows]
+        share = target[done : done + len(windows)]
+        if source:
+            stage = layout.stages[source - 1]
+            origin = pictures[stage.source]
+            same_size = origin.shape[:2] == (stage.height, stage.width)
+            if same_size:
+                pictures[source] = origin
+            elif source in needed:
+                pictures[source] = resample_numba.resize_hwc(
+                    origin, stage.width, stage.height, layout.resample, layout.library
+                )
+            elif windows:
+                resample_numba.resize_windows(
+                    origin,
+                    stage.width,
+                    stage.height,
+                    layout.resample,
+                    layout.library,
+                    corners,
+                    height,
+                    width,
+                    bits,
+                    share,
+                )
+        if windows and source in pictures:
+            resample_numba.pack_windows(pictures[source], corners, height, width, bits, share)
+        done += len(windows)
+
+
+def _write_windows(
+    picture: torch.Tensor, layout: Layout, table: torch.Tensor | None, out: torch.Tensor, *, native: bool
+) -> None:
+    resize = resample.resize_native if native else resample.resize
+    pictures = [picture]
+    for stage in layout.stages:
+        origin = pictures[stage.source]
+        if tuple(origin.shape[:2]) != (stage.height, stage.width):
+            origin = resize(origin, stage.width, stage.height, layout.resample, layout.library)
+        pictures.append(origin)
+    height, width = layout.window
+    for share, window in zip(out, layout.windows, strict=True):
+        source = pictures[window.source]
+        top, left = max(window.y, 0), max(window.x, 0)
+        part = source[top : window.y + height, left : window.x + width]
+        if tuple(part.shape[:2]) != (height, width):
+            whole = part.new_zeros((height, width, 3))
+            y, x = top - window.y, left - window.x
+            whole[y : y + part.shape[0], x : x + part.shape[1]] = part
+            part = whole
+        planes = part.permute(2, 0, 1)
+        if table is None:
+            share.copy_(planes)
+        else:
+            for plane, values, target in zip(planes, table, share, strict=True):
+                target.copy_(values[plane.int()])
+
+
+def _write_patches(picture: torch.Tensor, patches: Patches, out: torch.Tensor) -> None:
+    """A picture `[3, H, W]` as rows of patches, cells of one merged group next to each other."""
+    channels, height, width = picture.shape
+    patch, merge = patches.patch, patches.merge
+    blocks = picture.view(
+        channels, height // (patch * merge), merge, patch, width // (patch * merge), merge, patch
+    ).permute(1, 4, 2, 5, 0, 3, 6)
+    target = out.view(*blocks.shape[:5], patches.repeat, patch, patch)
+    target.copy_(blocks.unsqueeze(5).expand_as(target))
