@@ -1,33 +1,147 @@
-"""CPU resampling into windows (tiles, crops) with the very bytes of Pillow and of torchvision."""
+"""CPU resampling into windows (tiles, crops) with the very bytes of Pillow and of torchvision.
+
+A window is a rectangle of the resized picture, given by its corner (y0, x0), that ends up as channel
+planes with every byte mapped through a table. The resized picture itself is not stored on the way unless
+the library's order of passes asks for it. The kernels are numba's, compiled on first use and kept on
+disk; without numba the same functions call the libraries.
+
+Pictures may be uint8 arrays [H, W, 3], or `Planar`, which saves the conversions of a chain of resizes.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from .resample import Filter, Library, resize_native
+from .resample import Filter, Library, coefficients, resize_native, vertical_first
 
 try:
-    import numba  # noqa: F401
+    from . import resample_kernels as kernels
 
-    HAVE_NUMBA = True
+    # The kernels read four bytes as one little-endian word.
+    HAVE_NUMBA = sys.byteorder == "little"
 except ImportError:
     HAVE_NUMBA = False
 
-Image = npt.NDArray[np.uint8]
+Bytes = npt.NDArray[np.uint8]
 
 
-def resize_hwc(image: Image, width: int, height: int, filter: Filter, library: Library) -> Image:
-    """image: uint8 [H, W, 3] -> uint8 [height, width, 3]."""
-    return resize_native(torch.from_numpy(image), width, height, filter, library).numpy()
+@dataclass(frozen=True, eq=False)
+class Planar:
+    """A picture as channel planes: data is uint8 [3, height, width + padding]."""
+
+    data: Bytes
+    height: int
+    width: int
+
+    @classmethod
+    def empty(cls, height: int, width: int) -> Planar:
+        padding = kernels.PAD if HAVE_NUMBA else 0
+        return cls(np.empty((3, height, width + padding), np.uint8), height, width)
+
+    @classmethod
+    def of(cls, image: Bytes | Planar) -> Planar:
+        """The planes of a uint8 picture [H, W, 3]; a Planar is returned as it is.
+
+        Raises ValueError for another dtype or shape, or an empty picture.
+        """
+        if isinstance(image, Planar):
+            return image
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.size == 0:
+            raise ValueError(f"expected a uint8 picture [H, W, 3], got {image.dtype} {list(image.shape)}")
+        planes = cls.empty(image.shape[0], image.shape[1])
+        if HAVE_NUMBA:
+            kernels.to_planar()(np.ascontiguousarray(image), planes.data)
+        else:
+            planes.data[:] = image.transpose(2, 0, 1)
+        return planes
+
+    def interleaved(self) -> Bytes:
+        """The picture as uint8 [height, width, 3], a new array."""
+        out = np.empty((self.height, self.width, 3), np.uint8)
+        if HAVE_NUMBA:
+            kernels.to_interleaved(self.data, out)
+        else:
+            out[:] = self.data.transpose(1, 2, 0)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Axis:
+    """Coefficients laid out for the kernels: taps in groups of four, padded with weight 0."""
+
+    first: npt.NDArray[np.int32]
+    rows: npt.NDArray[np.int32]  # [n_out, 4 * groups]
+    columns: npt.NDArray[np.int32]  # [4 * groups, n_out]
+    shift: np.int32
+
+
+@lru_cache(maxsize=256)
+def _axis(n_in: int, n_out: int, filter: Filter, library: Library) -> _Axis:
+    axis = coefficients(n_in, n_out, filter, library)
+    rows = np.zeros((n_out, -(-axis.taps // 4) * 4), np.int32)
+    rows[:, : axis.taps] = axis.weight
+    return _Axis(axis.first.copy(), rows, np.ascontiguousarray(rows.T), np.int32(axis.shift))
+
+
+@lru_cache(maxsize=256)
+def _unchanged(n: int) -> _Axis:
+    """An axis that keeps its size: no taps, which the kernels take as a copy."""
+    none = np.empty((n, 0), np.int32)
+    return _Axis(np.arange(n, dtype=np.int32), none, none.T.copy(), np.int32(1))
+
+
+def _horizontal(source: Planar, width: int, filter: Filter, library: Library, rows: slice) -> Planar:
+    if width == source.width:
+        return source
+    axis = _axis(source.width, width, filter, library)
+    out = Planar.empty(source.height, width)
+    kernels.horizontal(source.data, axis.first, axis.columns, axis.shift, rows.start, rows.stop, out.data)
+    return out
+
+
+def _vertical(source: Planar, height: int, filter: Filter, library: Library) -> Planar:
+    if height == source.height:
+        return source
+    axis = _axis(source.height, height, filter, library)
+    out = Planar.empty(height, source.width)
+    kernels.vertical(source.data, axis.first, axis.rows, axis.shift, source.width, out.data)
+    return out
+
+
+def resize_planar(image: Bytes | Planar, width: int, height: int, filter: Filter, library: Library) -> Planar:
+    """Resize a picture, uint8 [H, W, 3] or planar, to planes; the library's bytes.
+
+    Raises ValueError for a picture of another dtype or shape, a size below 1, or an unknown filter.
+    """
+    source = Planar.of(image)
+    if not HAVE_NUMBA:
+        pixels = torch.from_numpy(source.interleaved())
+        return Planar.of(resize_native(pixels, width, height, filter, library).numpy())
+    if vertical_first(source.width, source.height, width, height, library):
+        tall = _vertical(source, height, filter, library)
+        return _horizontal(tall, width, filter, library, slice(0, height))
+    wide = _horizontal(source, width, filter, library, slice(0, source.height))
+    return _vertical(wide, height, filter, library)
+
+
+def resize_hwc(image: Bytes, width: int, height: int, filter: Filter, library: Library) -> Bytes:
+    """Resize a picture uint8 [H, W, 3] to a new array uint8 [height, width, 3]; the library's bytes.
+
+    Raises ValueError for a picture of another dtype or shape, a size below 1, or an unknown filter.
+    """
+    return resize_planar(image, width, height, filter, library).interleaved()
 
 
 def resize_windows(
-    image: Image,
+    image: Bytes | Planar,
     width: int,
     height: int,
     filter: Filter,
@@ -39,13 +153,31 @@ def resize_windows(
     out: npt.NDArray[Any],
     fill: int = 0,
 ) -> None:
-    """Resize image to (height, width) and write each window (y0, x0) to out[i] as three planes."""
-    resized = resize_hwc(image, width, height, filter, library)
-    pack_windows(resized, windows, window_h, window_w, table, out, fill)
+    """Resize a picture to width x height and write windows of the result as channel planes.
+
+    image: uint8 [H, W, 3] or planar. windows: (y0, x0) of each window in the resized picture; a window may stick
+    out of it, there `fill` (0..255) stands for the missing pixels. table: [3, 256], what each byte of each
+    channel becomes (uint8, uint16, uint32 or float32; bfloat16 and float16 as their uint16 bits), or None
+    for the bytes themselves. out: C-contiguous [len(windows), 3, window_h, window_w] of the table's dtype.
+    Raises ValueError where a shape or dtype is another, for a size below 1, or for an unknown filter.
+    """
+    source = Planar.of(image)
+    table = _checked_table(table, out, len(windows), window_h, window_w, fill)
+    late = vertical_first(source.width, source.height, width, height, library)
+    if not HAVE_NUMBA or late or height == source.height or not windows:
+        resized = resize_planar(source, width, height, filter, library)
+        _pack(resized, _unchanged(height), height, windows, table, out, fill)
+        return
+    axis = _axis(source.height, height, filter, library)
+    top = min(max(min(y for y, _ in windows), 0), height - 1)
+    bottom = min(max(max(y for y, _ in windows) + window_h - 1, top), height - 1)
+    needed = slice(int(axis.first[top]), min(int(axis.first[bottom]) + axis.rows.shape[1], source.height))
+    wide = _horizontal(source, width, filter, library, needed)
+    _pack(wide, axis, height, windows, table, out, fill)
 
 
 def pack_windows(
-    image: Image,
+    image: Bytes | Planar,
     windows: Sequence[tuple[int, int]],
     window_h: int,
     window_w: int,
@@ -53,18 +185,84 @@ def pack_windows(
     out: npt.NDArray[Any],
     fill: int = 0,
 ) -> None:
-    """Write each window (y0, x0) of the uint8 [H, W, 3] image to out[i], mapped through table [3, 256]."""
-    height, width = image.shape[:2]
+    """Write windows of a picture as channel planes: `resize_windows` without the resize."""
+    source = Planar.of(image)
+    table = _checked_table(table, out, len(windows), window_h, window_w, fill)
+    _pack(source, _unchanged(source.height), source.height, windows, table, out, fill)
+
+
+def _checked_table(
+    table: npt.NDArray[Any] | None, out: npt.NDArray[Any], n: int, window_h: int, window_w: int, fill: int
+) -> npt.NDArray[Any]:
+    if table is None:
+        table = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
+    if table.shape != (3, 256) or table.dtype.itemsize not in (1, 2, 4):
+        raise ValueError(
+            f"expected a table [3, 256] of 1, 2 or 4 bytes, got {table.dtype} {list(table.shape)}"
+        )
+    expected = (n, 3, window_h, window_w)
+    if out.shape != expected or out.dtype != table.dtype or not out.flags.c_contiguous:
+        got = f"{out.dtype} {list(out.shape)}"
+        raise ValueError(f"expected a C-contiguous output {table.dtype} {list(expected)}, got {got}")
+    if not 0 <= fill <= 255:
+        raise ValueError(f"fill is a byte, got {fill}")
+    return table
+
+
+def _pack(
+    source: Planar,
+    axis: _Axis,
+    height: int,
+    windows: Sequence[tuple[int, int]],
+    table: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+    fill: int,
+) -> None:
+    if not HAVE_NUMBA:
+        _pack_without_numba(source, windows, table, out, fill)
+        return
+    bits = np.dtype(f"u{table.dtype.itemsize}")
+    places = np.array(windows, np.int64).reshape(-1, 2)
+    # A fresh copy: a read-only table would be another type to numba, and compile again.
+    values = np.array(table, order="C").view(bits)
+    kernels.windows(
+        source.data,
+        axis.first,
+        axis.rows,
+        axis.shift,
+        height,
+        source.width,
+        places,
+        fill,
+        values,
+        out.view(bits),
+    )
+
+
+def _pack_without_numba(
+    source: Planar,
+    windows: Sequence[tuple[int, int]],
+    table: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+    fill: int,
+) -> None:
+    window_h, window_w = out.shape[2:]
     for i, (y0, x0) in enumerate(windows):
-        window = np.full((window_h, window_w, 3), fill, np.uint8)
-        top, left = max(0, -y0), max(0, -x0)
-        bottom, right = min(window_h, height - y0), min(window_w, width - x0)
-        if bottom > top and right > left:
-            window[top:bottom, left:right] = image[y0 + top : y0 + bottom, x0 + left : x0 + right]
+        top, left = max(-y0, 0), max(-x0, 0)
+        bottom, right = min(window_h, source.height - y0), min(window_w, source.width - x0)
         for c in range(3):
-            plane = window[..., c]
-            out[i, c] = plane if table is None else table[c][plane]
+            out[i, c] = table[c, fill]
+            if top < bottom and left < right:
+                inside = source.data[c, y0 + top : y0 + bottom, x0 + left : x0 + right]
+                out[i, c, top:bottom, left:right] = table[c][inside]
 
 
-def warm_up() -> None:
-    """Compile the kernels."""
+def warm_up(*dtypes: npt.DTypeLike) -> None:
+    """Compile the kernels, or load them from disk, for these dtypes of table (uint16 when none is named)."""
+    if not HAVE_NUMBA:
+        return
+    image = np.zeros((3, 5, 3), np.uint8)
+    resize_hwc(image, 8, 8, "bicubic", "pillow")
+    for dtype in dtypes or (np.uint16,):
+        out = np.empty((1, 3, 4, 4), dtype)
+        resize_windows(image, 8, 8, "bicubic", "pillow", [(0, 0)], 4, 4, np.zeros((3, 256), dtype), out)
