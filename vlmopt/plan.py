@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 
 from vlmopt.bind import BoundEdit, bind_edits, bind_rule_probes
 from vlmopt.drift import Drift, drift_message
-from vlmopt.errors import ConflictError, DriftError, RuleError, SpecError
-from vlmopt.folders import runtime_folder
+from vlmopt.errors import ConflictError, DriftError, SpecError
 from vlmopt.gates import Selection, unmet_condition, unmet_need
 from vlmopt.modules import Modules
 from vlmopt.rewrite import Conflict, EditResult, Outcome, Splice, compose
 from vlmopt.rules import Rule, in_order
+from vlmopt.runtimefiles import fork_files
 from vlmopt.specs import Spec
 from vlmopt.substitute import Variables
 
 if TYPE_CHECKING:
     from vlmopt.sources import Tree
-
-RUNTIME_PACKAGE = "vllm/vlmopt_runtime"
 
 
 class Status(StrEnum):
@@ -169,8 +167,9 @@ class _Planner:
             for path, draft in sorted(self.drafts.items())
         }
         plans = tuple(self.plans.values())
+        runtime = {name for plan in plans if plan.status is Status.applied for name in plan.rule.runtime}
         return Plan(
-            self.tree, self.spec, plans, MappingProxyType(files), MappingProxyType(_runtime_files(plans))
+            self.tree, self.spec, plans, MappingProxyType(files), MappingProxyType(fork_files(runtime))
         )
 
     def _gate(self, rule: Rule, refusal: str | None) -> RulePlan | None:
@@ -200,12 +199,14 @@ class _Planner:
         if drifts:
             self.drifts += drifts
             return RulePlan(rule, Status.drifted, drifts[0].short(), edits)
-        outcomes = {edit.result.outcome for edit in edits}
-        if Outcome.hit not in outcomes:
-            upstream = [edit.file for edit in edits if edit.result.outcome is Outcome.already]
-            reason = f"{upstream[0]} has it" if upstream else "already in this tree"
-            return RulePlan(rule, Status.already_upstream, reason, edits)
-        return self._take(rule, edits)
+        if any(edit.result.splices for edit in edits):
+            return self._take(rule, edits)
+        upstream = [edit.file for edit in edits if edit.result.outcome is Outcome.already]
+        if upstream:
+            return RulePlan(rule, Status.already_upstream, f"{upstream[0]} has it", edits)
+        if any(edit.result.outcome is Outcome.present for edit in edits):
+            return RulePlan(rule, Status.already_upstream, "already in this tree", edits)
+        return RulePlan(rule, Status.not_applicable, "nothing in this source matches", edits)
 
     def _find(self, bound: BoundEdit) -> PlannedEdit:
         path = self.modules.first(bound.files)
@@ -256,18 +257,3 @@ def _partly(edits: Sequence[PlannedEdit]) -> str:
     if not there:
         return ""
     return f"edit{'' if len(there) == 1 else 's'} {', '.join(there)} of {len(edits)} already there"
-
-
-def _runtime_files(plans: Iterable[RulePlan]) -> dict[str, str]:
-    names = {name for plan in plans if plan.status is Status.applied for name in plan.rule.runtime}
-    if names:
-        names.add("__init__.py")
-    try:
-        return {
-            f"{RUNTIME_PACKAGE}/{name}": (runtime_folder() / name).read_text(encoding="utf-8")
-            for name in sorted(names)
-        }
-    except OSError as error:
-        raise RuleError(
-            f"vlmopt's own runtime file {error.filename} cannot be read: {error.strerror}"
-        ) from None

@@ -1,14 +1,12 @@
-"""The self-check of a rule: its examples, and the files that it ships. Behind `vlmopt rules check`."""
+"""The self-check of a rule: its examples. Behind `vlmopt rules check`."""
 
 from __future__ import annotations
 
-import ast
 import difflib
 from dataclasses import dataclass
 
 from vlmopt.bind import BoundEdit, bind_edits
 from vlmopt.errors import RuleError
-from vlmopt.folders import runtime_folder
 from vlmopt.rewrite import (
     Conflict,
     EditResult,
@@ -36,8 +34,8 @@ class Problem:
 def check_rule(rule: Rule) -> list[Problem]:
     """Runs all examples of a rule; an empty list means that it is sound.
 
-    Every edit must be shown by an example, every example must come out as written, a second run on its
-    result must change nothing, and every runtime file must bring the files that it imports.
+    Every edit must be shown by an example, every example must come out as written, and a second run on its
+    result must change nothing.
     """
     problems = []
     shown: set[int] = set()
@@ -55,13 +53,14 @@ def check_rule(rule: Rule) -> list[Problem]:
     for number in range(1, len(rule.edits) + 1):
         if number not in shown:
             problems.append(Problem(rule.where("edits", number - 1), f"edit {number} has no example"))
-    return problems + _runtime_problems(rule)
+    return problems
 
 
 def _variables(rule: Rule, example: Example) -> Variables:
     """What `with` gives, and a name for the files: an example is a text of its own, wherever it stands."""
     probes = [*rule.already, *(probe for edit in rule.edits for probe in edit.already)]
-    templates = [file for part in (*rule.edits, *probes) for file in part.file or ()]
+    given = [edit.file for edit in rule.edits] + [probe.file for probe in probes if probe.file]
+    templates = [template for files in given for template in files]
     files = {path: "vllm/example.py" for template in templates for path in variables_in(template)}
     return Variables({**files, **example.variables}, "the example's `with`")
 
@@ -105,23 +104,3 @@ def _apply(text: str, edits: list[BoundEdit]) -> tuple[str, list[tuple[BoundEdit
 def _diff(expected: str, found: str) -> str:
     lines = difflib.unified_diff(expected.splitlines(), found.splitlines(), "expected", "found", lineterm="")
     return "\n".join(lines)
-
-
-def _runtime_problems(rule: Rule) -> list[Problem]:
-    problems = []
-    for i, name in enumerate(rule.runtime):
-        if name.endswith(".py"):
-            text = (runtime_folder() / name).read_text(encoding="utf-8")
-            for other in sorted(_siblings(text) - set(rule.runtime)):
-                problems.append(Problem(rule.where("runtime", i), f"{name} imports {other}; list it too"))
-    return problems
-
-
-def _siblings(text: str) -> set[str]:
-    """Files of the same package that a runtime file imports."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            modules = [alias.name for alias in node.names] if node.module is None else [node.module]
-            names.update(f"{module.partition('.')[0]}.py" for module in modules)
-    return names

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, P
 from vlmopt import yamlfile
 from vlmopt.errors import RuleError, UsageError
 from vlmopt.folders import rules_folder, runtime_folder
+from vlmopt.runtimefiles import with_imports
 
 RuleId = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Code = Annotated[str, Field(min_length=1)]
@@ -206,7 +207,7 @@ class Rule(_Part):
     edits: Annotated[list[RuleEdit], Field(min_length=1)]
     runtime: Annotated[
         list[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\.(py|yaml)$")]],
-        Field(description="Files of vlmopt/runtime that the fork then carries."),
+        Field(description="Files of vlmopt/runtime that the fork then carries, with what they import."),
     ] = Field(default_factory=list)
     examples: Annotated[list[Example], Field(description="Run by `vlmopt rules check`.")] = Field(
         default_factory=list
@@ -242,7 +243,7 @@ class Rule(_Part):
 
 
 def read_rule(path: Path) -> Rule:
-    """Reads one rule file.
+    """Reads one rule file. Its `runtime` then also holds what the files that it names import.
 
     Raises:
         RuleError: with file and line, for everything that can be wrong with it.
@@ -255,7 +256,7 @@ def read_rule(path: Path) -> Rule:
     for i, name in enumerate(rule.runtime):
         if not (runtime_folder() / name).is_file():
             raise RuleError(f"{rule.where('runtime', i)}: there is no vlmopt/runtime/{name}")
-    return rule
+    return rule.model_copy(update={"runtime": with_imports(rule.runtime)})
 
 
 def load_rules(folder: Path | None = None) -> list[Rule]:

@@ -49,7 +49,8 @@ def test_the_whole_message() -> None:
         "  expected  2 to 4 matches, found 1\n"
         "  nearest   nothing in this file is close\n"
         "\n"
-        "Next: add this vLLM's shape of the place to the rule (one_of), or leave it out: --skip normalize,pinned"
+        "Next: add this vLLM's shape of the place to the rule (one_of), or leave it out: "
+        "--skip normalize,pinned"
     )
 
 

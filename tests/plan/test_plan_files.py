@@ -9,6 +9,7 @@ from vlmopt.folders import runtime_folder
 from vlmopt.modules import Modules
 from vlmopt.plan import make_plan
 from vlmopt.rules import load_rules
+from vlmopt.runtimefiles import with_imports
 
 from .cases import (
     FAST_RESIZE,
@@ -98,13 +99,14 @@ def test_a_conflict_in_one_file_leaves_the_rules_other_files_alone(tmp_path: Pat
 
 
 def test_runtime_files_are_those_of_applied_rules(tmp_path: Path) -> None:
-    runtime = {path.name for path in runtime_folder().glob("*.py")}
-    one, two = sorted(runtime - {"__init__.py"})[:2]
-    write_rule(tmp_path, "normalize", NORMALIZE, runtime=[one])
-    write_rule(tmp_path, "pinned", PINNED, runtime=[two], when={"images.geometry": "unknown"})
+    write_rule(tmp_path, "normalize", NORMALIZE, runtime=["restore.py"])
+    write_rule(tmp_path, "pinned", PINNED, runtime=["fp8_gate.py"], when={"images.geometry": "unknown"})
     made = plan(tmp_path)
-    assert set(made.runtime_files) == {"vllm/vlmopt_runtime/__init__.py", f"vllm/vlmopt_runtime/{one}"}
-    assert made.runtime_files[f"vllm/vlmopt_runtime/{one}"] == (runtime_folder() / one).read_text()
+    names = {path.removeprefix("vllm/vlmopt_runtime/") for path in made.runtime_files}
+    assert names == {"__init__.py", *with_imports(["restore.py"])} > {"__init__.py", "restore.py"}
+    assert names == {"__init__.py", *of(made, "normalize").rule.runtime}
+    text = (runtime_folder() / "restore.py").read_text()
+    assert made.runtime_files["vllm/vlmopt_runtime/restore.py"] == text
     assert plan(tmp_path, skip=["normalize"]).runtime_files == {}
 
 
@@ -148,7 +150,7 @@ def test_a_rule_cannot_reach_out_of_the_tree(tmp_path: Path, file: str) -> None:
 
 @pytest.mark.parametrize(
     ("change", "line"),
-    [({"within": "class ${model.klass}"}, 8), ({"replace": "${x}"}, 8), ({"match": "${x}"}, 7)],
+    [({"within": "class ${model.klass}"}, 9), ({"replace": "${x}"}, 8), ({"match": "${x}"}, 7)],
 )
 def test_an_unknown_variable_is_named_with_its_place(
     tmp_path: Path, change: dict[str, str], line: int

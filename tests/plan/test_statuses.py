@@ -61,7 +61,8 @@ QUIET = "makes no promise about outputs; ask for it by --recipes quiet"
               "skipped its contract is approximate; --allow approximate lets it in", f"skipped {QUIET}"]),
         ({"allow": "approximate"}, ["applied", "applied", "applied", "applied"]),
         ({"recipes": ["quiet"]}, [f"skipped {ASKED}", f"skipped {ASKED}", f"skipped {ASKED}", "applied"]),
-        ({"recipes": ["loose"], "allow": "approximate"}, ["applied", "applied", "applied", f"skipped {ASKED}"]),
+        ({"recipes": ["loose"], "allow": "approximate"},
+         ["applied", "applied", "applied", f"skipped {ASKED}"]),
         ({"recipes": []}, [f"skipped {ASKED}"] * 4),
         ({"skip": ["base"], "allow": "approximate"},
          ["skipped left out by --skip", "skipped needs base, which is skipped here",
@@ -147,3 +148,13 @@ def test_what_needs_a_drifted_rule_is_skipped(tmp_path: Path) -> None:
         "next": ("skipped", "needs pinned, which is drifted here"),
     }
     assert made.files == {}
+
+
+def test_a_rule_whose_places_may_be_missing(tmp_path: Path) -> None:
+    write_rule(tmp_path, "maybe", PINNED | {"times": "0..3"})
+    write_rule(tmp_path, "other", MOVE | {"match": "copy($_)", "replace": "x", "times": "0..3"})
+    made = plan(tmp_path)
+    assert statuses(made) == {
+        "maybe": ("applied", ""),
+        "other": ("not-applicable", "nothing in this source matches"),
+    }

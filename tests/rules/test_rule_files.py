@@ -1,12 +1,15 @@
 """The rules that ship: each carries its own examples, and each example comes out as written."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from vlmopt.errors import RuleError
 from vlmopt.folders import rules_folder
 from vlmopt.rulecheck import check_rule
 from vlmopt.rules import load_rules, read_rule
+from vlmopt.runtimefiles import fork_files, with_imports
 
 PATHS = sorted(rules_folder().glob("*.yaml"))
 
@@ -90,27 +93,49 @@ def test_the_check_finds_what_is_wrong(tmp_path: Path, old: str, new: str, line:
     assert any(says in problem and f"r.yaml:{line}: " in problem for problem in problems), problems
 
 
-def test_a_second_run_that_changes_its_own_result_is_found(tmp_path: Path) -> None:
+def test_a_rule_that_undoes_itself_is_found(tmp_path: Path) -> None:
     path = tmp_path / "r.yaml"
-    text = GOOD.replace("replace: y = $v", "replace: x = $v + 1").replace("    y = 1 ", "    x = 1 + 1 ")
-    path.write_text(text)
-    problems = [problem.text for problem in check_rule(read_rule(path))]
-    assert len(problems) == 1
-    assert "a second run changes it again" in problems[0]
+    path.write_text("""\
+id: r
+title: R
+why: W.
+contract: exact
+edits:
+  - {file: vllm/a.py, match: a(), replace: b(), times: 1..2}
+  - {file: vllm/a.py, match: b(), replace: a(), times: 1..2}
+examples:
+  - before: "x = a()\\ny = b()\\n"
+    after: "x = b()\\ny = a()\\n"
+""")
+    (problem,) = check_rule(read_rule(path))
+    assert problem.where == f"{path}:9"
+    assert problem.text.startswith("example 1: a second run changes it again\n")
 
 
-def test_a_runtime_file_brings_what_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = tmp_path / "runtime"
-    runtime.mkdir()
-    (runtime / "a.py").write_text("import os\nfrom .b import x\ndef f():\n    from . import c, d\n")
-    for name in "bcd":
-        (runtime / f"{name}.py").write_text("")
-    monkeypatch.setattr("vlmopt.rules.runtime_folder", lambda: runtime)
-    monkeypatch.setattr("vlmopt.rulecheck.runtime_folder", lambda: runtime)
-    path = tmp_path / "r.yaml"
-    path.write_text(GOOD.replace("examples:", "runtime: [c.py, a.py]\nexamples:"))
-    problems = [str(problem) for problem in check_rule(read_rule(path))]
-    assert problems == [
-        f"{path}:15: a.py imports b.py; list it too",
-        f"{path}:15: a.py imports d.py; list it too",
-    ]
+def test_a_runtime_file_brings_what_it_imports(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import os\nfrom .b import x\ndef f():\n    from . import c, d\n")
+    (tmp_path / "b.py").write_text("from .e.f import z\nfrom vllm import g\n")
+    for name in ("c.py", "d.py", "e.py", "g.py", "__init__.py"):
+        (tmp_path / name).write_text("import os\n")
+    (tmp_path / "costs.yaml").write_text("a: 1\n")
+    names = with_imports(["costs.yaml", "a.py"], tmp_path)
+    assert names == ["a.py", "b.py", "c.py", "costs.yaml", "d.py", "e.py"]
+    files = fork_files(names, tmp_path)
+    assert list(files) == [f"vllm/vlmopt_runtime/{name}" for name in ["__init__.py", *names]]
+    assert files["vllm/vlmopt_runtime/costs.yaml"] == "a: 1\n"
+    assert fork_files([], tmp_path) == {}
+    (tmp_path / "e.py").unlink()
+    with pytest.raises(RuleError, match=r"the runtime file .*e\.py cannot be read: No such file"):
+        with_imports(["b.py"], tmp_path / ".." / tmp_path.name)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_what_a_rule_imports_it_brings(path: Path) -> None:
+    rule = read_rule(path)
+    imported = {
+        f"{name}.py"
+        for edit in rule.edits
+        for line in edit.imports
+        for name in re.findall(r"from vllm\.vlmopt_runtime(?:\.| import )(\w+)", line)
+    }
+    assert imported <= set(rule.runtime)
