@@ -1,8 +1,10 @@
-"""Model folders that a real vLLM loads: real geometry, placeholders, tokenizers; shrunken towers, no weights."""
+"""Model folders that a real vLLM loads: everything real but the towers, which are shrunk; no weights."""
 
 import lzma
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -15,6 +17,7 @@ class Model:
     """What ``meta.yaml`` of a model folder says.
 
     ``prompt`` holds ``{images}`` where the images go; ``image`` stands for one image there.
+    ``processor_kwargs`` are arguments (``mm_processor_kwargs``) that a request may bring.
     """
 
     name: str
@@ -23,6 +26,7 @@ class Model:
     trust_remote_code: bool
     image: str
     prompt: str
+    processor_kwargs: Sequence[Mapping[str, Any]]
 
     def prompt_for(self, images: int) -> str:
         """The model's own question about `images` images, with one placeholder for each."""

@@ -13,6 +13,7 @@ from typing import Any, Self
 from tests.support.protocol import Hello, Load, Outcome, Process, Request, Time, Timing
 
 ROOT = Path(__file__).parents[2]
+PYCACHE = Path(tempfile.gettempdir()) / f"vlmopt-tests-pycache-{os.getuid()}"
 START_S, ANSWER_S = 180, 300
 
 
@@ -35,7 +36,11 @@ def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | ours
+    left_out = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    environment = {key: value for key, value in os.environ.items() if key not in left_out} | ours
+    if sys.dont_write_bytecode:
+        # Compiling torch and vLLM takes ten seconds a process: keep the bytecode, outside the installation.
+        environment["PYTHONPYCACHEPREFIX"] = str(PYCACHE)
     if fork is not None:
         environment["PYTHONPATH"] = str(fork.resolve())
     return environment

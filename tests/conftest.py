@@ -1,0 +1,23 @@
+"""What every test may use."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tests.support.models import build_model_folder, model_names
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves out what needs a vLLM where none is installed."""
+    if importlib.util.find_spec("vllm") is None:
+        for item in items:
+            if item.get_closest_marker("engine"):
+                item.add_marker(pytest.mark.skip(reason="needs vLLM: install the engine group"))
+
+
+@pytest.fixture(scope="session")
+def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """All model folders, ready for a vLLM to load, by name."""
+    into = tmp_path_factory.mktemp("models")
+    return {name: build_model_folder(name, into) for name in model_names()}
