@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import ssl
 import threading
-import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -54,12 +53,14 @@ class Http:
         """A response whose body is not read yet. Failures on the way become a SourceError."""
         import httpx
 
-        host = urllib.parse.urlsplit(url).hostname or url
         try:
+            host = httpx.URL(url).host
             with self._client().stream("GET", url, headers=dict(headers)) as response:
                 yield response
         except (httpx.InvalidURL, httpx.UnsupportedProtocol):
-            raise SourceError(f"cannot fetch from {host!r}: check the setting of the package index") from None
+            raise SourceError(
+                "the package index is no URL to fetch from: check UV_DEFAULT_INDEX, or pip's"
+            ) from None
         except httpx.HTTPError as error:
             why = str(error) or type(error).__name__
             raise Unreachable(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -207,6 +208,18 @@ def _tagged_version(root: Path) -> tuple[str, str] | None:
     # An annotated tag's commit stands on the line after it, behind a caret.
     tags = re.findall(r"^(\w+) refs/tags/(v\d\S*)(?:\n\^(\w+))?$", packed, re.MULTILINE)
     loose_tags = (path for path in git.glob("refs/tags/v*") if path.is_file())
-    tags += [(path.read_text("utf-8").strip(), path.name, "") for path in loose_tags]
+    for path in loose_tags:
+        commit = path.read_text("utf-8").strip()
+        tags.append((commit, path.name, _tagged_commit(git, commit)))
     matching = [tag for commit, tag, peeled in tags if head and head in (commit, peeled)]
     return split_version(matching[-1]) if matching else None
+
+
+def _tagged_commit(git: Path, tag: str) -> str:
+    """The commit that an annotated tag's loose object names; empty for anything else."""
+    try:
+        text = zlib.decompress((git / "objects" / tag[:2] / tag[2:]).read_bytes())
+    except (OSError, zlib.error):
+        return ""
+    found = re.match(rb"tag \d+\0object (\w+)\n", text)
+    return found[1].decode() if found else ""
