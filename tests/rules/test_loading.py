@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmopt.errors import RuleError, SpecError, UsageError
+from vlmopt.folders import rules_folder, runtime_folder, specs_folder
 from vlmopt.rules import Rule, check_ids, in_order, load_rules, with_needs
 from vlmopt.specs import Spec, list_specs, load_spec
 
@@ -145,3 +146,17 @@ def test_order_mistakes() -> None:
         check_ids(["resize-devise"], [_rule("resize-device")])
     with pytest.raises(UsageError, match="no recipe 'zzz', see `vlmopt rules list`"):
         with_needs(["zzz"], [_rule("resize-device")])
+
+
+def test_the_wheel_s_copy_comes_before_a_folder_beside_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site-packages" / "vlmopt"
+    package.mkdir(parents=True)
+    monkeypatch.setattr("vlmopt.folders._PACKAGE", package)
+    assert rules_folder() == tmp_path / "site-packages" / "rules"
+    for name in ("rules", "model_specs"):
+        (package / "_data" / name).mkdir(parents=True)
+    assert rules_folder() == package / "_data" / "rules"
+    assert specs_folder() == package / "_data" / "model_specs"
+    assert runtime_folder() == package / "runtime"
