@@ -58,7 +58,15 @@ class Document:
 
     def where(self, location: Location) -> str:
         """`file:line`, for messages."""
-        return f"{self.path}:{self.line(location)}"
+        return f"{shown(self.path)}:{self.line(location)}"
+
+
+def shown(path: Path) -> Path:
+    """A path as messages give it: relative to the working directory where it lies inside."""
+    try:
+        return path.relative_to(Path.cwd())
+    except (ValueError, OSError):  # it lies elsewhere, or the working directory is gone
+        return path
 
 
 def load(path: Path, error: type[VlmoptError]) -> Document:
@@ -67,15 +75,16 @@ def load(path: Path, error: type[VlmoptError]) -> Document:
     Raises:
         error: the file cannot be read, is not YAML, or holds more than plain data; with file and line.
     """
+    name = shown(path)
     try:
         raw = path.read_bytes()
     except OSError as e:
-        raise error(f"{path}: cannot be read: {e.strerror}") from e
+        raise error(f"{name}: cannot be read: {e.strerror}") from e
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as e:
         line = raw.count(b"\n", 0, e.start) + 1
-        raise error(f"{path}:{line}: not UTF-8 text") from e
+        raise error(f"{name}:{line}: not UTF-8 text") from e
     reader = _Reader(path, error)
     try:
         node = _Loader(text).get_single_node()
@@ -83,14 +92,14 @@ def load(path: Path, error: type[VlmoptError]) -> Document:
         # A quote that is never closed is noticed at the end of the file; its start says more.
         mark = e.context_mark if "quoted scalar" in (e.context or "") else e.problem_mark
         line = mark.line + 1 if mark else 1
-        raise error(f"{path}:{line}: not valid YAML: {e.problem or e.context}") from e
+        raise error(f"{name}:{line}: not valid YAML: {e.problem or e.context}") from e
     except yaml.reader.ReaderError as e:
         line = text.count("\n", 0, e.position) + 1 if isinstance(e.position, int) else 1
-        raise error(f"{path}:{line}: not valid YAML: {e.reason}") from e
+        raise error(f"{name}:{line}: not valid YAML: {e.reason}") from e
     except RecursionError as e:
-        raise error(f"{path}: nested too deeply") from e
+        raise error(f"{name}: nested too deeply") from e
     if not isinstance(node, yaml.MappingNode):
-        raise error(f"{path}:1: expected a mapping of keys to values")
+        raise error(f"{name}:1: expected a mapping of keys to values")
     data = reader.value(node, ())
     return Document(path, data, hashlib.sha256(raw).hexdigest(), reader.lines)
 
@@ -105,7 +114,7 @@ class _Reader:
         self.seen: set[int] = set()
 
     def fail(self, node: yaml.Node, problem: str) -> VlmoptError:
-        return self.error(f"{self.path}:{node.start_mark.line + 1}: {problem}")
+        return self.error(f"{shown(self.path)}:{node.start_mark.line + 1}: {problem}")
 
     def value(self, node: yaml.Node, location: Location) -> Any:
         if id(node) in self.seen:

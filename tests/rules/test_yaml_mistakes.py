@@ -209,3 +209,15 @@ def test_plain_data_comes_back(tmp_path_factory: pytest.TempPathFactory, data: d
     lines = text.split("\n")
     for key in data:
         assert lines[document.line((key,)) - 1].startswith(f" {json.dumps(key, ensure_ascii=False)}: ")
+
+
+def test_paths_are_shown_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rules").mkdir()
+    path = tmp_path / "rules" / "a-rule.yaml"
+    path.write_text(RULE)
+    assert read_rule(path).where("edits", 0) == f"{path}:6"
+    monkeypatch.chdir(tmp_path)
+    assert read_rule(path).where("edits", 0) == "rules/a-rule.yaml:6"
+    path.write_text("id: [")
+    with pytest.raises(RuleError, match=r"^rules/a-rule\.yaml:2: not valid YAML"):
+        read_rule(path)
