@@ -149,7 +149,8 @@ def _shift_of(weight: npt.NDArray[np.float64], library: Library) -> int:
     return shift
 
 
-def _check(n_in: int, n_out: int, name: Filter, library: Library) -> None:
+def check_axis(n_in: int, n_out: int, name: Filter, library: Library) -> None:
+    """Raise ValueError unless the library can resample n_in pixels to n_out with this filter."""
     if library not in FILTERS:
         raise ValueError(f"no resampling library {library!r}; known: {', '.join(FILTERS)}")
     if name not in FILTERS[library]:
@@ -172,7 +173,7 @@ def coefficients(n_in: int, n_out: int, filter: Filter, library: Library) -> Coe
     Taps whose weight is 0 for the whole axis are left out: they change nothing.
     Raises ValueError for a size below 1, or a filter that the library does not have.
     """
-    _check(n_in, n_out, filter, library)
+    check_axis(n_in, n_out, filter, library)
     first, weight = _double_weights(n_in, n_out, filter)
     shift = _shift_of(weight, library)
     scaled = weight * float(1 << shift)
@@ -245,8 +246,8 @@ def _check_image(image: Tensor, width: int, height: int, filter: Filter, library
         raise ValueError(
             f"expected a uint8 image [H, W, C] or [N, H, W, C], got {image.dtype} {list(image.shape)}"
         )
-    _check(image.shape[-2], width, filter, library)
-    _check(image.shape[-3], height, filter, library)
+    check_axis(image.shape[-2], width, filter, library)
+    check_axis(image.shape[-3], height, filter, library)
     if library == "torchvision" and image.shape[-1] > 4:
         raise ValueError(f"torchvision's integer kernels take up to 4 channels, got {image.shape[-1]}")
 

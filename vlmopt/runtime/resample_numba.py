@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .resample import Filter, Library, coefficients, resize_native, vertical_first
+from .resample import Filter, Library, check_axis, coefficients, resize_native, vertical_first
 
 try:
     from . import resample_kernels as kernels
@@ -122,6 +122,10 @@ def resize_planar(image: Bytes | Planar, width: int, height: int, filter: Filter
     Raises ValueError for a picture of another dtype or shape, a size below 1, or an unknown filter.
     """
     source = Planar.of(image)
+    check_axis(source.width, width, filter, library)
+    check_axis(source.height, height, filter, library)
+    if (width, height) == (source.width, source.height):
+        return source
     if not HAVE_NUMBA:
         pixels = torch.from_numpy(source.interleaved())
         return Planar.of(resize_native(pixels, width, height, filter, library).numpy())
