@@ -91,14 +91,14 @@ def own_files(plan: Plan, report: str, *, copy: bool) -> dict[str, str]:
 def guarded(text: str) -> str:
     """The text of `vllm/__init__.py` with the check of stock before its first import."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    line = 0
+    lines = text.split("\n")
+    line = next((number for number, code in enumerate(lines) if not code.startswith("#")), 0)
     for statement in ast.parse(text).body:
         is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
         if not is_docstring and not is_future:
             break
         line = statement.end_lineno or line
-    lines = text.split("\n")
     inserted = [part + newline.removesuffix("\n") for part in ("", *_GUARD)]
     return "\n".join([*lines[:line], *inserted, *lines[line:]])
 
