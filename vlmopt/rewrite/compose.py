@@ -25,8 +25,7 @@ def compose(text: str, groups: Sequence[tuple[str, Sequence[Splice]]]) -> str:
                     continue
                 imports.add(key)
             ordered.append((splice, owner))
-    # What is put at a place goes before what replaces the characters from there on; sorting is stable.
-    ordered.sort(key=lambda item: (item[0].start, item[0].end > item[0].start, item[0].kind != "import"))
+    ordered.sort(key=lambda item: _order(item[0]))
     out: list[str] = []
     done = 0
     before: tuple[Splice, str] | None = None
@@ -40,6 +39,14 @@ def compose(text: str, groups: Sequence[tuple[str, Sequence[Splice]]]) -> str:
         before = (splice, owner)
     out.append(text[done:])
     return "".join(out)
+
+
+def _order(splice: Splice) -> tuple[int, bool, bool, int]:
+    """By place; what is put at a place goes before what replaces the characters from there on, and lines that end an
+    inner block go before lines of an outer one. Sorting is stable, so the rest stays in the order given."""
+    line = splice.text.lstrip("\r\n")
+    depth = len(line) - len(line.lstrip(" \t"))
+    return splice.start, splice.end > splice.start, splice.kind != "import", -depth
 
 
 def _conflict(text: str, first: tuple[Splice, str], second: tuple[Splice, str]) -> str:

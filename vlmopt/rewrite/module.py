@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ import libcst as cst
 
 from vlmopt.rewrite.candidate import at_offset, nearest, nearest_scope
 from vlmopt.rewrite.compose import compose
-from vlmopt.rewrite.edits import Candidate, Edit, EditResult, Outcome, Probe, Splice
+from vlmopt.rewrite.edits import Action, Candidate, Edit, EditResult, Outcome, Probe, Splice
 from vlmopt.rewrite.errors import SyntaxErrorInSource
 from vlmopt.rewrite.imports import missing_imports
 from vlmopt.rewrite.outline import Chunk, outline
@@ -96,6 +97,9 @@ class Module:
             return
         patterns = [shape.template] if shape.pattern is None else [shape.pattern, shape.template]
         words = patterns if shape.pattern is not None else []
+        if within is None and shape.shape.action in (Action.before, Action.after):
+            # The code of an earlier run may stand in the chunk beside the one that holds the match.
+            words = []
         for region, scope in self._places(within, words, patterns):
             found.add(shape.sites(region, scope))
 
@@ -108,13 +112,15 @@ class Module:
             except Misfit as misfit:
                 found.misfit = match, str(misfit)
                 return
-        splices = sorted(set(splices), key=lambda splice: (splice.start, splice.end))
-        for before, after in zip(splices, splices[1:], strict=False):
+        splices = sorted(dict.fromkeys(splices), key=lambda splice: (splice.start, splice.end))
+        for before, after in itertools.pairwise(splices):
             if after.start < before.end:
                 match = next(m for m in found.todo if m.start <= after.start < m.end)
                 found.misfit = match, "it overlaps another match"
                 return
-        found.splices = tuple(splices)
+        found.splices = tuple(s for s in splices if s.text != self.text[s.start : s.end])
+        if not found.splices:
+            found.done, found.todo = [*found.done, *found.todo], []
 
     def _imports(self, edit: Edit) -> tuple[Splice, ...]:
         if not edit.imports:

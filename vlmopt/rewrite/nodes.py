@@ -1,15 +1,13 @@
 """What of a libcst node is code: everything but layout, comments, optional commas and parentheses.
 
-`parts` gives a node as a flat tuple in which an indented block and a one-line suite look alike, the parameters of a
-function are one sequence, and so are the bases and keywords of a class. Matching, comparing and walking all go
-through it.
+`parts` gives a node as a flat tuple in which an indented block and a one-line suite look alike, the parameters
+of a function are one sequence, and so are the bases and keywords of a class.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterator
 from functools import cache
 from typing import TypeAlias
 
@@ -136,7 +134,7 @@ def parts(node: cst.CSTNode) -> tuple[Part, ...]:
     values: list[Part] = []
     for name in code_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.MaybeSentinel):
+        if type(value) is cst.MaybeSentinel:
             values.append(None)
         elif name == "asynchronous":
             values.append(value is not None)
@@ -147,16 +145,21 @@ def parts(node: cst.CSTNode) -> tuple[Part, ...]:
     return tuple(values)
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The child nodes that hold code; the lines of simple statements are kept, so that every block has its members."""
-    if isinstance(node, _BLOCKS):
-        yield from node.body
-        return
-    for part in parts(node):
-        if isinstance(part, cst.CSTNode):
-            yield part
-        elif isinstance(part, tuple):
-            yield from part
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The child nodes that hold code. Unlike in `parts`, the lines of simple statements are kept, so that the
+    members of a block are its children."""
+    if isinstance(node, cst.Parameters):
+        return list(parameters(node))
+    found: list[cst.CSTNode] = []
+    # Exact types, since an instance check against the abstract node class is what a walk would spend its time on.
+    for name in code_fields(type(node)):
+        value = getattr(node, name)
+        kind = type(value)
+        if kind is tuple or kind is list:
+            found.extend(value)
+        elif kind is not str and value is not None and kind is not bool and kind is not cst.MaybeSentinel:
+            found.append(value)
+    return found
 
 
 def same_type(left: cst.CSTNode, right: cst.CSTNode) -> bool:

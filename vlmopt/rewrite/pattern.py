@@ -82,6 +82,15 @@ class Pattern:
         """The names of its holes."""
         return frozenset(hole.name for hole in self.holes.values() if hole.name is not None)
 
+    @property
+    def is_specific(self) -> bool:
+        """Whether it says more than structure: only then does a match prove that this very code stands there."""
+        return bool(self.words) or any(
+            len(node.value) > 4
+            for node in self.region.by_type.get(cst.SimpleString, ())
+            if isinstance(node, cst.SimpleString)
+        )
+
     def occurs_in(self, text: str) -> bool:
         """Whether a text holds every identifier of the pattern; without that it has no match."""
         return all(word in text for word in self.words)

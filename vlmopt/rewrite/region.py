@@ -110,7 +110,7 @@ class Region:
         while stack:
             node = stack.pop()
             self.by_type[type(node)].append(node)
-            below = list(children(node))
+            below = children(node)
             for child in below:
                 self.parents[child] = node
             stack.extend(reversed(below))

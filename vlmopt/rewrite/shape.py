@@ -82,7 +82,7 @@ class CompiledShape:
         A replacement may contain an instance of the pattern (`f($x)` -> `g(f($x))`); a match inside a result is new
         code, unless it lies in what the result took over from the original.
         """
-        if not self.template.words:
+        if not self.template.is_specific:
             return Sites(tuple(matches))
         results = find(self.template, region, scope, where, open_headers=False)
         todo = [match for match in matches if not any(_wrote(result, match) for result in results)]

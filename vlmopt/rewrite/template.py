@@ -9,7 +9,7 @@ import libcst as cst
 
 from vlmopt.rewrite.errors import PatternError
 from vlmopt.rewrite.matcher import Bindings, Nodes
-from vlmopt.rewrite.nodes import is_torn
+from vlmopt.rewrite.nodes import is_torn, parameters
 from vlmopt.rewrite.pattern import Kind, Pattern, compile_pattern
 from vlmopt.rewrite.region import NEWLINE, Region, Span
 
@@ -144,12 +144,32 @@ def _bound_text(
         start, end, margin = _statement_span(nodes, region, place)
     else:
         start, end = region.code_span(nodes[0])[0], region.code_span(nodes[-1])[1]
+        whole = _brackets(nodes, region)
+        if whole is not None and _brackets((hole,), template.region) is not None:
+            start, end = whole
         margin = region.indent_at(start)
     text = reindent(region, start, end, margin, indent)
     only = nodes[0]
     if len(nodes) == 1 and isinstance(only, cst.BaseExpression) and not only.lpar:
         return _parenthesized(text, only, hole, template)
     return text
+
+
+def _brackets(nodes: Nodes, region: Region) -> Span | None:
+    """All that stands between the parentheses of a call or a header, when that is what the nodes are: a run that is
+    moved from one pair of parentheses into another keeps its line breaks and comments."""
+    parent = region.parents.get(nodes[0])
+    if isinstance(parent, cst.Parameters) and isinstance(
+        around := region.parents.get(parent), cst.FunctionDef
+    ):
+        everything, before = parameters(parent), around.whitespace_before_params
+    elif isinstance(parent, cst.Call):
+        everything, before = tuple(parent.args), parent.whitespace_before_args
+    else:
+        return None
+    if everything != nodes:
+        return None
+    return region.outer(before)[0], region.outer(nodes[-1])[1]
 
 
 def _parenthesized(text: str, node: cst.BaseExpression, hole: cst.CSTNode, template: Pattern) -> str:
