@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Compiles recipes into vLLM: the same outputs at a far smaller host cost per image.",
+    help="Compiles recipes into vLLM: the same outputs, far less host work per image.",
     epilog="Exit codes: 0 done; 1 an equivalence does not hold; 2 wrong usage, spec, rule or source; "
     "3 drift or conflict.",
 )
@@ -98,7 +98,11 @@ def apply(
 
 @app.command()
 def scan(source: Source = None, json: Json = False) -> None:
-    """Show every image-capable architecture against every recipe; exit code 3 if one drifted."""
+    """Show what would become of every architecture.
+
+    Every image-capable architecture of vLLM's registry against every recipe, whatever its contract.
+    Architectures without a spec are drafted from the code. Exit code 3 if a recipe drifted.
+    """
     from vlmopt import console
     from vlmopt.report import objects, terminal
     from vlmopt.rules import load_rules
@@ -128,7 +132,7 @@ def diff(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Review a fork: what each recipe changed, and what was left alone."""
+    """Review a fork: what changed and what was left alone."""
     from vlmopt import console
     from vlmopt.report import objects, terminal
     from vlmopt.report.review import open_review, write_page
@@ -149,7 +153,10 @@ def run(
     folder: ForkFolder,
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="What to run.")],
 ) -> None:
-    """Run a command against a fork, for example: vlmopt run DIR -- vllm serve MODEL."""
+    """Run a command against a fork.
+
+    For example: vlmopt run DIR -- vllm serve MODEL
+    """
     from vlmopt.fork import Fork
     from vlmopt.fork import run as run_command
 
@@ -162,7 +169,10 @@ def wheel(
     out: Annotated[Path, typer.Option(metavar="FILE.whl", help="The wheel, or a folder to put it in.")],
     json: Json = False,
 ) -> None:
-    """Pack a fork as an installable wheel, its version marked by a local tag."""
+    """Pack a fork as an installable wheel.
+
+    Its version is stock's with a local tag, such as 0.32.0+cpu.vlmopt.
+    """
     from vlmopt import console
     from vlmopt.fork import Fork, build_wheel
 

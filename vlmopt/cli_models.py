@@ -52,7 +52,10 @@ def show(name: Name, json: Json = False) -> None:
 
 @app.command()
 def infer(architecture: Architecture, source: Source = None, json: Json = False) -> None:
-    """Draft the spec of an architecture from vLLM's code; what a person must fill in is marked."""
+    """Draft the spec of an architecture from vLLM's code.
+
+    What a person must fill in is marked so. Nothing of vLLM is imported or run.
+    """
     from vlmopt import console
     from vlmopt.infer import infer_spec
     from vlmopt.report import objects, terminal

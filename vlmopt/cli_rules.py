@@ -50,7 +50,10 @@ def show(id_: Id, json: Json = False) -> None:
 
 @app.command()
 def check(ids: Ids = None, json: Json = False) -> None:
-    """Run the examples of the recipes; exit code 2 if one does not come out as written."""
+    """Run the examples of the recipes.
+
+    Exit code 2 if one does not come out as written.
+    """
     from vlmopt import console
     from vlmopt.catalog import pick_rules
     from vlmopt.report import objects

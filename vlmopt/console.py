@@ -41,16 +41,25 @@ def _console(stream: TextIO) -> Console:
 
 
 def show(renderable: RenderableType, *, stream: TextIO | None = None) -> None:
-    """Prints text or a table (by default on stdout), without trailing blanks where it is not a terminal."""
+    """Prints text or tables, by default on stdout. Into a pipe text goes as it is, and tables unpadded."""
+    from rich.console import Group
+    from rich.text import Text
+
     stream = stream or sys.stdout
     console = _console(stream)
-    if stream.isatty():
-        console.print(renderable)
-        return
-    with console.capture() as capture:
-        console.print(renderable)
-    for line in capture.get().splitlines():
-        print(line.rstrip(), file=stream)
+    if isinstance(renderable, Group):
+        for part in renderable.renderables:
+            show(part, stream=stream)
+    elif stream.isatty():
+        # Lines of code and commands are left to the terminal, so that they can be copied whole.
+        console.print(renderable, soft_wrap=isinstance(renderable, str | Text))
+    elif isinstance(renderable, str | Text):
+        print(renderable if isinstance(renderable, str) else renderable.plain, file=stream)
+    else:
+        with console.capture() as capture:
+            console.print(renderable)
+        for line in capture.get().splitlines():
+            print(line.rstrip(), file=stream)
 
 
 def show_json(value: Mapping[str, Any]) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
-from vlmopt.errors import SourceError
+from vlmopt.errors import SourceError, SpecError, UsageError
 from vlmopt.infer import Surveyor
 from vlmopt.infer.registry import Registered
 from vlmopt.modules import Modules
@@ -24,7 +26,7 @@ from vlmopt.specs import Spec
 
 Progress = Callable[[str, int, int], None]
 
-_BATCH = 8  # rows that share parsed files; more would keep too many syntax trees in memory
+_BATCH = 8  # rows that go to a worker at a time
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,8 @@ def scan(
     surveyor = Surveyor(tree)
     ordered = tuple(in_order(rules))
     candidates = surveyor.candidates()
-    tree.prefetch(sorted({path for row in candidates if (path := surveyor.path(row)) is not None}))
-    job = _Job(tree, surveyor, tuple(specs), ordered)
-    batches = _batches(candidates)
+    job = _Job(tree, surveyor, Modules(tree), tuple(specs), ordered)
+    batches = _batches(candidates, {spec.architecture for spec in specs})
     rows: dict[int, list[ScanRow]] = {}
     done = 0
     for number, found in _run(job, batches, workers or os.cpu_count() or 1):
@@ -114,41 +115,48 @@ def scan(
 class _Job:
     tree: Tree
     surveyor: Surveyor
+    modules: Modules
     specs: tuple[Spec, ...]
     rules: tuple[Rule, ...]
 
     def rows(self, batch: Sequence[Registered]) -> list[ScanRow]:
         """The rows of one batch; architectures that take no images give none."""
-        modules = Modules(self.tree)
-        return [row for registered in batch for row in self._rows_of(registered, modules)]
+        return [row for registered in batch for row in self._rows_of(registered)]
 
-    def _rows_of(self, registered: Registered, modules: Modules) -> Iterator[ScanRow]:
+    def _rows_of(self, registered: Registered) -> Iterator[ScanRow]:
         name = registered.architecture
         own = [spec for spec in self.specs if spec.architecture == name]
         try:
             drafted = [draft.spec() for draft in self.surveyor.drafts([registered])] if not own else []
-        except SourceError as error:
+        except (SourceError, SpecError) as error:
             yield ScanRow(name, None, {}, str(error))
             return
         for spec in own or drafted:
-            yield self._row(name, spec, spec.name if own else None, modules)
+            yield self._row(name, spec, spec.name if own else None)
 
-    def _row(self, architecture: str, spec: Spec, known: str | None, modules: Modules) -> ScanRow:
+    def _row(self, architecture: str, spec: Spec, known: str | None) -> ScanRow:
         try:
-            plan = make_plan(self.tree, spec, self.rules, allow="approximate", strict=False, modules=modules)
+            plan = make_plan(
+                self.tree, spec, self.rules, allow="approximate", strict=False, modules=self.modules
+            )
         except SourceError as error:
             return ScanRow(architecture, known, {}, str(error))
         findings = {each.rule.id: Finding(each.status, each.reason) for each in plan.rules}
         return ScanRow(architecture, known, findings)
 
 
-def _batches(rows: Iterable[Registered]) -> list[list[Registered]]:
-    """Rows of one module stay together, so that its file is parsed once; a batch is about `_BATCH` rows."""
+def _batches(rows: Iterable[Registered], known: Collection[str]) -> list[list[Registered]]:
+    """Rows of one module stay together, so that its file is parsed once; a batch is about `_BATCH` rows.
+
+    The first batch is one module alone, of a known architecture where there is one: more recipes apply to it,
+    and what it parses of the files that all share need not be parsed again.
+    """
     modules: dict[str, list[Registered]] = {}
     for row in rows:
         modules.setdefault(row.module, []).append(row)
-    batches: list[list[Registered]] = [[]]
-    for group in modules.values():
+    groups = sorted(modules.values(), key=lambda group: all(row.architecture not in known for row in group))
+    batches: list[list[Registered]] = [groups[0], []] if groups else []
+    for group in groups[1:]:
         if len(batches[-1]) >= _BATCH:
             batches.append([])
         batches[-1] += group
@@ -167,15 +175,25 @@ def _run(
     job: _Job, batches: Sequence[Sequence[Registered]], workers: int
 ) -> Iterator[tuple[int, list[ScanRow]]]:
     global _job
-    if workers == 1 or "fork" not in multiprocessing.get_all_start_methods():
-        for number, batch in enumerate(batches):
-            yield number, job.rows(batch)
+    alone = workers == 1 or "fork" not in multiprocessing.get_all_start_methods()
+    here = len(batches) if alone else 1
+    for number, batch in enumerate(batches[:here]):
+        yield number, job.rows(batch)
+    if here == len(batches):
         return
     _job = job
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _die_quietly)
     try:
-        with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
-            futures = [pool.submit(_work, number, batch) for number, batch in enumerate(batches)]
-            for future in as_completed(futures):
-                yield future.result()
+        futures = [pool.submit(_work, n, batch) for n, batch in enumerate(batches[here:], here)]
+        for future in as_completed(futures):
+            yield future.result()
+    except BrokenProcessPool:
+        raise UsageError("a scanning process was killed, perhaps for lack of memory; try again") from None
     finally:
+        pool.shutdown(cancel_futures=True)
         _job = None
+
+
+def _die_quietly() -> None:
+    """Ctrl-C reaches every process of a terminal; only the first has something to say."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -49,7 +49,9 @@ class Surveyor:
 
         These are the multimodal ones, and those whose file registers a processor.
         """
-        return [row for row in self.registry.values() if self._may_take_images(row, self.path(row))]
+        paths = {row.module: self.path(row) for row in self.registry.values()}
+        self._tree.prefetch(sorted({path for path in paths.values() if path is not None}))
+        return [row for row in self.registry.values() if self._may_take_images(row, paths[row.module])]
 
     def path(self, row: Registered) -> str | None:
         """The file that a row of the registry names, or None when the tree does not have it."""

@@ -63,6 +63,7 @@ class Code:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._known: dict[str, bool] = {}
         self._texts: dict[str, str | None] = {}
         self._modules: dict[str, _Module | None] = {}
         self._resolved: dict[tuple[str, str], list[Definition]] = {}
@@ -74,8 +75,13 @@ class Code:
 
     def _text(self, path: str) -> str | None:
         if path not in self._texts:
-            self._texts[path] = self._files.read(path) if self._files.exists(path) else None
+            self._texts[path] = self._files.read(path) if self._exists(path) else None
         return self._texts[path]
+
+    def _exists(self, path: str) -> bool:
+        if path not in self._known:
+            self._known[path] = self._files.exists(path)
+        return self._known[path]
 
     def path_of(self, dotted: str) -> str | None:
         """The file of a dotted module name, or None when it is no module of vLLM's."""
@@ -83,7 +89,7 @@ class Code:
             return None
         base = dotted.replace(".", "/")
         for path in (f"{base}.py", f"{base}/__init__.py"):
-            if self._text(path) is not None:
+            if self._exists(path):
                 return path
         return None
 

@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
+from vlmopt.errors import SpecError
 from vlmopt.infer.facts import IMAGE_MODALITIES, Field, Target
 from vlmopt.specs import Output, Spec
 
@@ -55,7 +58,11 @@ class Draft:
         return kind if kind in ("text", "token") else None
 
     def spec(self) -> Spec:
-        """The draft as a spec of geometry `unknown`: enough to plan with, no promise about a checkpoint."""
+        """The draft as a spec of geometry `unknown`: enough to plan with, no promise about a checkpoint.
+
+        Raises:
+            SpecError: the code uses a name that no spec can hold.
+        """
         data: dict[str, Any] = {
             "name": _slug(self.architecture),
             "title": self.architecture,
@@ -70,7 +77,12 @@ class Draft:
         }
         if self.placeholder:
             data["placeholder"] = {"target": self.placeholder}
-        return Spec.model_validate(data)
+        try:
+            return Spec.model_validate(data)
+        except ValidationError as error:
+            mistake = error.errors()[0]
+            place = ".".join(map(str, mistake["loc"]))
+            raise SpecError(f"{self.architecture} of vLLM {self.vllm}: {place}: {mistake['msg']}") from None
 
     def gaps(self) -> list[str]:
         """What a person has to fill in or look at, one sentence each."""

@@ -75,7 +75,9 @@ def next_steps(plan: Plan, fork: Fork) -> RenderableType:
     model = plan.spec.hub[0] if plan.spec.hub else "MODEL"
     folder = _shown(fork.path)
     rows = [("fork", folder), ("serve", f"vlmopt run {folder} -- vllm serve {model}")]
-    return Group("", _facts([*rows, ("review", f"vlmopt diff {folder}")]))
+    review = ("review", f"vlmopt diff {folder}")
+    lines = [Text.assemble((f"{name:<8}", "bold"), value) for name, value in [*rows, review]]
+    return Group("", *lines)
 
 
 def _shown(path: Path) -> str:
@@ -101,11 +103,8 @@ def review_text(review: Review) -> RenderableType:
 
 def diff_text(text: str) -> Text:
     """A unified diff, coloured as git does."""
-    lines = Text()
-    for line in text.splitlines():
-        lines.append(line + "\n", style=_diff_style(line))
-    lines.rstrip()
-    return lines
+    lines = text.removesuffix("\n").split("\n")
+    return Text("\n").join(Text(line, style=_diff_style(line)) for line in lines)
 
 
 def _diff_style(line: str) -> str:
