@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 import vllm
@@ -17,6 +18,8 @@ from vllm.distributed import init_distributed_environment, initialize_model_para
 from vllm.model_executor.layers.linear import ColumnParallelLinear, ReplicatedLinear, RowParallelLinear
 from vllm.model_executor.layers.quantization.fp8 import Fp8Config
 from vllm.model_executor.layers.quantization.online.base import OnlineQuantizationConfig
+from vllm.model_executor.layers.quantization.online.fp8 import Fp8PerTensorOnlineLinearMethod
+from vllm.platforms import current_platform
 from vllm.vlmopt_runtime import fp8_gate
 
 SMALL, LARGE = (576, 960), (3584, 4608)  # query-key-value of a 256 M and of a 7 B model
@@ -93,6 +96,14 @@ def main(folder: Path) -> dict:
     (folder / "costs.yaml").write_text(figures)
     fp8_gate._costs.cache_clear()
     results["hashes with other figures"] = [config.compute_hash() for config in (plain, settings["fp8"])]
+
+    fp8_gate._costs.cache_clear()
+    layer.quant_config = online
+    with patch.object(
+        current_platform, "is_cuda", return_value=True
+    ):  # of a generation without FP8 arithmetic
+        pays = fp8_gate.fp8_pays(online, layer, "linear", Fp8PerTensorOnlineLinearMethod)
+        results["weights alone"] = [pays, fp8_gate.compile_factors(online)]
     return results
 
 

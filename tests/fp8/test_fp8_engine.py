@@ -106,6 +106,10 @@ def test_the_figures_are_part_of_the_compilation_key(built: dict) -> None:
     assert online != online_after
 
 
+def test_where_fp8_is_a_format_of_the_weights_alone_the_gate_has_no_say(built: dict) -> None:
+    assert built["weights alone"] == [True, []]
+
+
 def test_figures_and_decisions_are_logged_once(built: dict) -> None:
     lines = [line for line in built["log"].splitlines() if line.startswith("skip-fp8: ")]
     figures = "'cpu', which has none of its own: weights at 1675 GB/s, {} us a quantised activation"
