@@ -111,6 +111,7 @@ def test_a_rule_that_upstream_has(tmp_path: Path) -> None:
         ({"match": "resize($...args)", "within": "class ${model.processor_class}"}, True),
         ({"match": "move($_, device)", "file": UTILS}, True),
         ({"match": "move($_, device)", "file": "vllm/gone.py"}, False),
+        ({"match": "self.tower($_)", "file": UTILS}, False),  # it stands in the edit's file only
         ({"match": "move($x, device)", "file": UTILS, "where": {"x": "other"}}, False),
         ("nothing()", False),
     ],

@@ -81,6 +81,13 @@ def test_a_literal_of_short_items_fits_the_line(items: dict[str, Any], column: i
     assert all(len(line) <= 80 for line in rest)
 
 
+@pytest.mark.parametrize(("length", "wide"), [(65, 79), (66, 80), (67, 78)])
+def test_lines_are_filled_to_the_width_and_no_further(length: int, wide: int) -> None:
+    lines = literal({"a": 1, "b": ["y" * length]}, column=20).split("\n")
+    assert max(map(len, lines)) == wide
+    assert len(lines) == (4 if length <= 66 else 6)
+
+
 @given(text=st.text().filter(lambda t: "${" not in t))
 def test_text_without_variables_is_left_alone(text: str) -> None:
     assert Variables(FACTS, "x").fill(text, "r.yaml:1") == text

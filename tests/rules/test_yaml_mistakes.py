@@ -156,6 +156,13 @@ def test_spec_mistakes(tmp_path: Path, old: str, new: str, line: int, says: str)
     assert says in message
 
 
+def test_the_first_mistake_in_the_file_is_named(tmp_path: Path) -> None:
+    text = RULE.replace("id: a-rule\n", "").replace("match:", "macht:") + "id: A rule\n"
+    assert _error(tmp_path, "a-rule.yaml", text) == (
+        "a-rule.yaml:7: unknown key 'edits[1].macht'; did you mean 'match'? (and 1 more)"
+    )
+
+
 @pytest.mark.parametrize(
     ("raw", "line", "says"),
     [
