@@ -187,7 +187,7 @@ def wheel(
 def main() -> None:
     """The `vlmopt` program. Every expected failure is one clear message and an exit code."""
     try:
-        app()
+        app(prog_name="vlmopt")
     except VlmoptError as error:
         _fail(error)
     except SystemExit as stop:
