@@ -35,7 +35,7 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class Planar:
-    """A picture as channel planes: data is uint8 [3, height, width + padding]."""
+    """A picture as channel planes: data is uint8 [3, height or more, width or more], the rest is padding."""
 
     data: Bytes
     height: int
@@ -43,8 +43,10 @@ class Planar:
 
     @classmethod
     def empty(cls, height: int, width: int) -> Planar:
-        padding = kernels.PAD if HAVE_NUMBA else 0
-        return cls(np.empty((3, height, width + padding), np.uint8), height, width)
+        if not HAVE_NUMBA:
+            return cls(np.empty((3, height, width), np.uint8), height, width)
+        rows = -(-height // kernels.PAD) * kernels.PAD
+        return cls(np.empty((3, rows, width + kernels.PAD), np.uint8), height, width)
 
     @classmethod
     def of(cls, image: Bytes | Planar) -> Planar:
@@ -75,27 +77,30 @@ class Planar:
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """Coefficients laid out for the kernels: taps in groups of four, padded with weight 0."""
+    """Coefficients laid out for the kernels."""
 
     first: npt.NDArray[np.int32]
-    rows: npt.NDArray[np.int32]  # [n_out, 4 * groups]
-    columns: npt.NDArray[np.int32]  # [4 * groups, n_out]
+    weight: npt.NDArray[np.int32]  # [n_out, taps]
     shift: np.int32
+    narrow: bool  # the weights fit in 16 bits
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.first, self.weight, self.shift, self.narrow
 
 
 @lru_cache(maxsize=256)
 def _axis(n_in: int, n_out: int, filter: Filter, library: Library) -> _Axis:
     axis = coefficients(n_in, n_out, filter, library)
-    rows = np.zeros((n_out, -(-axis.taps // 4) * 4), np.int32)
-    rows[:, : axis.taps] = axis.weight
-    return _Axis(axis.first.copy(), rows, np.ascontiguousarray(rows.T), np.int32(axis.shift))
+    narrow = bool(np.abs(axis.weight).max() < 1 << 15)
+    # Copies: numba compiles once more for read-only arrays.
+    return _Axis(axis.first.copy(), axis.weight.copy(), np.int32(axis.shift), narrow)
 
 
 @lru_cache(maxsize=256)
 def _unchanged(n: int) -> _Axis:
     """An axis that keeps its size: no taps, which the kernels take as a copy."""
-    none = np.empty((n, 0), np.int32)
-    return _Axis(np.arange(n, dtype=np.int32), none, none.T.copy(), np.int32(1))
+    return _Axis(np.arange(n, dtype=np.int32), np.empty((n, 0), np.int32), np.int32(1), True)
 
 
 def _horizontal(source: Planar, width: int, filter: Filter, library: Library, rows: slice) -> Planar:
@@ -103,7 +108,7 @@ def _horizontal(source: Planar, width: int, filter: Filter, library: Library, ro
         return source
     axis = _axis(source.width, width, filter, library)
     out = Planar.empty(source.height, width)
-    kernels.horizontal(source.data, axis.first, axis.columns, axis.shift, rows.start, rows.stop, out.data)
+    kernels.horizontal(source.data, *axis.arguments, rows.start, rows.stop, out.data)
     return out
 
 
@@ -112,7 +117,7 @@ def _vertical(source: Planar, height: int, filter: Filter, library: Library) -> 
         return source
     axis = _axis(source.height, height, filter, library)
     out = Planar.empty(height, source.width)
-    kernels.vertical(source.data, axis.first, axis.rows, axis.shift, source.width, out.data)
+    kernels.vertical(source.data, *axis.arguments, source.width, out.data)
     return out
 
 
@@ -159,10 +164,12 @@ def resize_windows(
 ) -> None:
     """Resize a picture to width x height and write windows of the result as channel planes.
 
-    image: uint8 [H, W, 3] or planar. windows: (y0, x0) of each window in the resized picture; a window may stick
-    out of it, there `fill` (0..255) stands for the missing pixels. table: [3, 256], what each byte of each
-    channel becomes (uint8, uint16, uint32 or float32; bfloat16 and float16 as their uint16 bits), or None
-    for the bytes themselves. out: C-contiguous [len(windows), 3, window_h, window_w] of the table's dtype.
+    image: uint8 [H, W, 3] or planar.
+    windows: (y0, x0) of each window in the resized picture; a window may stick out of it, and there `fill`
+    (0..255) stands for the missing pixels.
+    table: [3, 256], what each byte of each channel becomes (uint8, uint16, uint32 or float32; bfloat16 and
+    float16 as their uint16 bits), or None for the bytes themselves.
+    out: C-contiguous [len(windows), 3, window_h, window_w] of the table's dtype.
     Raises ValueError where a shape or dtype is another, for a size below 1, or for an unknown filter.
     """
     source = Planar.of(image)
@@ -175,7 +182,7 @@ def resize_windows(
     axis = _axis(source.height, height, filter, library)
     top = min(max(min(y for y, _ in windows), 0), height - 1)
     bottom = min(max(max(y for y, _ in windows) + window_h - 1, top), height - 1)
-    needed = slice(int(axis.first[top]), min(int(axis.first[bottom]) + axis.rows.shape[1], source.height))
+    needed = slice(int(axis.first[top]), min(int(axis.first[bottom]) + axis.weight.shape[1], source.height))
     wide = _horizontal(source, width, filter, library, needed)
     _pack(wide, axis, height, windows, table, out, fill)
 
@@ -229,18 +236,7 @@ def _pack(
     places = np.array(windows, np.int64).reshape(-1, 2)
     # A fresh copy: a read-only table would be another type to numba, and compile again.
     values = np.array(table, order="C").view(bits)
-    kernels.windows(
-        source.data,
-        axis.first,
-        axis.rows,
-        axis.shift,
-        height,
-        source.width,
-        places,
-        fill,
-        values,
-        out.view(bits),
-    )
+    kernels.windows(source.data, *axis.arguments, height, source.width, places, fill, values, out.view(bits))
 
 
 def _pack_without_numba(
