@@ -32,7 +32,7 @@ from .memory_tree import MemoryTree
 
 def test_rules_compose_in_order_on_the_original_text(tmp_path: Path) -> None:
     write_rule(tmp_path, "b-normalize", NORMALIZE, needs=["c-resize"])
-    write_rule(tmp_path, "c-resize", FAST_RESIZE, PINNED)
+    write_rule(tmp_path, "c-resize", PINNED, FAST_RESIZE)
     made = plan(tmp_path)
     assert [one.rule.id for one in made.rules] == ["c-resize", "b-normalize"]
     assert statuses(made) == {"c-resize": ("applied", ""), "b-normalize": ("applied", "")}
@@ -172,7 +172,7 @@ def test_a_source_that_is_not_python_is_named_with_its_place(tmp_path: Path) -> 
     with pytest.raises(
         SourceError, match=r"vllm/utils\.py:2: .*vLLM 1\.2\.3 \(memory\) cannot be parsed"
     ) as e:
-        plan(tmp_path, MemoryTree(FILES | {UTILS: "def batch(:\n  move(item, device) = \n"}))
+        plan(tmp_path, MemoryTree(FILES | {UTILS: "def batch(items):\n    return move(item, device))\n"}))
     assert "\n" not in str(e.value)
 
 

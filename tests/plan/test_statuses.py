@@ -126,6 +126,13 @@ def test_an_edit_that_upstream_has(tmp_path: Path, already: Any, holds: bool) ->
             plan(tmp_path)
 
 
+def test_an_edit_that_hits_is_not_upstream(tmp_path: Path) -> None:
+    for file in (UTILS, MODEL):
+        probe = {"match": "$x = $y" if file == MODEL else "return $_", "file": file}
+        write_rule(tmp_path, "pinned", PINNED | {"already": probe})
+        assert statuses(plan(tmp_path)) == {"pinned": ("applied", "")}
+
+
 def test_an_edit_of_a_file_that_upstream_dropped(tmp_path: Path) -> None:
     probe = {"file": MODEL, "match": "class Tiny:\n    $...body"}
     write_rule(tmp_path, "pinned", PINNED | {"file": "vllm/gone.py", "already": probe})
