@@ -4,8 +4,13 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.models import build_model_folder, model_names
+
+# A shared machine stalls at any moment, so no example has a deadline.
+settings.register_profile("vlmopt", deadline=None)
+settings.load_profile("vlmopt")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,9 +4,10 @@ Every model sees generated images through stock vLLM and through its fork, side 
 how many images a model sees at least (200 where it is not set), VLMOPT_SEED where the drawing starts.
 """
 
+import itertools
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tokenizers import Tokenizer
 from tests.support.compare import differences
 from tests.support.models import Model, load_model, model_names
 from tests.support.prompts import RequestCase, load_tokenizer, random_request
-from tests.support.protocol import Process
+from tests.support.protocol import Outcome, Process
 from tests.support.worker import Worker
 
 IMAGES = int(os.environ.get("VLMOPT_EXAMPLES", "200"))
@@ -37,12 +38,16 @@ class Pair:
             worker.load(folder, trust_remote_code=model.trust_remote_code)
 
     def differences(self, cases: Sequence[RequestCase], *, data: bool = False) -> list[str]:
-        """Sends the requests to both at the same time, and compares what they make of them."""
+        """Where the two outcomes of `cases` differ."""
+        return differences(*self.outcomes(cases, data=data))
+
+    def outcomes(self, cases: Sequence[RequestCase], *, data: bool = False) -> tuple[Outcome, Outcome]:
+        """What stock and the fork make of the requests, at the same time, their items in one batch."""
         message = Process(tuple(case.build(self.model, self.tokenizer) for case in cases), data)
         for worker in self.workers:
             worker.start(message)
         stock, fork = (worker.finish() for worker in self.workers)
-        return differences(stock, fork)
+        return stock, fork
 
     def report(self, cases: Sequence[RequestCase]) -> str:
         """The smallest failing request that is easy to find below `cases`, and how it fails."""
@@ -61,15 +66,12 @@ def _smaller(cases: Sequence[RequestCase]) -> list[tuple[RequestCase, ...]]:
     return [(case,) for case in cases[0].smaller()]
 
 
-def groups(rng: random.Random, model: Model) -> list[tuple[RequestCase, ...]]:
-    """Requests with at least IMAGES images in all; those of one group are batched together."""
-    made, images = list[tuple[RequestCase, ...]](), 0
-    while images < IMAGES:
-        huge = len(made) % ONE_HUGE_IN == ONE_HUGE_IN - 1
+def groups(rng: random.Random, model: Model) -> Iterator[tuple[RequestCase, ...]]:
+    """Requests without end; those of one group are batched together."""
+    for number in itertools.count(1):
+        huge = number % ONE_HUGE_IN == 0
         count = 1 if huge else rng.choice([1, 1, 2, 3])
-        made.append(tuple(random_request(rng, model, huge=huge) for _ in range(count)))
-        images += sum(len(case.images) for case in made[-1])
-    return made
+        yield tuple(random_request(rng, model, huge=huge) for _ in range(count))
 
 
 @pytest.mark.parametrize("name", model_names())
@@ -82,12 +84,15 @@ def test_a_fork_gives_the_model_what_stock_gives(
     model = load_model(name)
     with Worker(fork_of(name)) as fork_worker:
         pair = Pair(stock_worker, fork_worker, model, model_folders[name])
-        failures, compared = list[str](), 0
+        failures, served, refused = list[str](), 0, 0
         for cases in groups(random.Random(f"{name} {SEED}"), model):
-            compared += sum(len(case.images) for case in cases)
-            if pair.differences(cases):
+            stock, fork = pair.outcomes(cases)
+            for case, prompt in zip(cases, stock.prompts, strict=True):
+                served += 0 if prompt.error else len(case.images)
+                refused += len(case.images) if prompt.error else 0
+            if differences(stock, fork):
                 failures.append(pair.report(cases))
-                if len(failures) == REPORTED_FAILURES:
-                    break
-    assert not failures, f"{name}, seed {SEED}, {compared} images compared:\n" + "\n".join(failures)
-    assert compared >= IMAGES
+            if served >= IMAGES or refused > IMAGES or len(failures) == REPORTED_FAILURES:
+                break
+    assert not failures, f"{name}, seed {SEED}, {served} images compared:\n" + "\n".join(failures)
+    assert served >= IMAGES, f"stock refused {refused} images: the requests are drawn badly"

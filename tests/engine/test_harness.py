@@ -16,7 +16,7 @@ from tests.support.worker import Worker, WorkerDiedError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
-# Two images in a batch: the largest tensor has a flipped bit. Three in a prompt: the last token is another one.
+# Two images in a batch: the largest tensor has a flipped bit. Three in a prompt: another last token.
 FLIP_A_BIT = """
 
 _stock_batches = group_and_batch_mm_kwargs

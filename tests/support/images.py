@@ -25,6 +25,7 @@ EXIF_ORIENTATION = 0x0112
 # Where processors change their mind: tile and crop sizes, patch multiples, and one pixel beside each.
 ROUND_SIDES = [28, 56, 112, 224, 336, 364, 384, 448, 512, 672, 896, 1024, 1344, 2048]
 EXTREME_SIZES = [(20000, 10), (10, 20000), (1, 700), (700, 1), (3, 900), (1500, 3), (1, 1), (2, 1), (1999, 9)]
+ARRAYS: tuple[Form, ...] = ("hwc", "chw", "float")
 FORMS_OF: dict[Mode, tuple[Form, ...]] = {
     "RGB": ("pil", "hwc", "chw", "float", "JPEG", "PNG", "WEBP"),
     "L": ("pil", "JPEG", "PNG"),
@@ -106,7 +107,7 @@ class ImageCase:
 
     def build(self) -> Any:
         """What is handed to vLLM: ``bytes`` of a file, a PIL image, a numpy array or a torch tensor."""
-        if self.form in ("hwc", "chw", "float"):
+        if self.form in ARRAYS:
             pixels = self.pixels()[..., : len(self.mode)]
             if self.form == "hwc":
                 return np.ascontiguousarray(pixels)
@@ -137,7 +138,9 @@ def random_image(rng: random.Random, *, huge: bool = False) -> ImageCase:
         return ImageCase(width, height, "RGB", "waves", rng.choice(["pil", "JPEG"]), seed=rng.randrange(1000))
     width, height = _random_size(rng)
     mode = rng.choice(get_args(Mode) + ("RGB",) * 7)
-    form = rng.choice(FORMS_OF[mode] + (("pil", "JPEG", "PNG") if mode == "RGB" else ()))
+    form = rng.choice(FORMS_OF[mode])
+    if form in ARRAYS and rng.random() < 0.6:
+        form = rng.choice(["pil", "JPEG", "PNG"] if mode == "RGB" else ["pil", "PNG"])
     if form == "WEBP" and max(width, height) > 16000:
         form = "PNG"
     oriented = form in ("pil", "JPEG", "PNG") and rng.random() < 0.3
