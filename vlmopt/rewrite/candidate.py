@@ -65,7 +65,8 @@ class _Comparison:
         if any(True for _ in self.matcher.match(expected, found, NONE)):
             return Likeness(_size(expected), _size(expected), None)
         if not same_type(expected, found) or not _comparable(expected):
-            return Likeness(0, _size(expected), Difference((expected,), (found,), found))
+            alike = _spelling(expected, found)
+            return Likeness(alike, _size(expected), Difference((expected,), (found,), found))
         total = _SAME
         for left, right in zip(parts(expected), parts(found), strict=True):
             if _left_open(expected, left):
@@ -110,6 +111,14 @@ def _comparable(node: cst.CSTNode) -> bool:
     return not isinstance(node, cst.Name | cst.SimpleString | cst.FormattedString | cst.BaseNumber)
 
 
+def _spelling(expected: cst.CSTNode, found: cst.CSTNode) -> float:
+    """How alike two names or strings that differ are written, to choose between places that differ as
+    much."""
+    if isinstance(expected, cst.Name | cst.SimpleString) and isinstance(found, cst.Name | cst.SimpleString):
+        return difflib.SequenceMatcher(None, expected.value, found.value).ratio() / 2
+    return 0
+
+
 def _side(part: Part) -> tuple[cst.CSTNode, ...] | str:
     if isinstance(part, cst.CSTNode):
         return (part,)
@@ -131,7 +140,8 @@ def _size(node: cst.CSTNode) -> float:
 def nearest(
     pattern: Pattern, places: Iterable[tuple[Region, cst.CSTNode]], where: Mapping[str, str]
 ) -> tuple[float, Candidate] | None:
-    """The place most like a pattern inside the given scopes, with how alike it is (0 to 1); None without any."""
+    """The place most like a pattern inside the given scopes, with how alike it is (0 to 1); None without
+    any."""
     comparison = _Comparison(pattern)
     width = len(pattern.nodes)
     found: list[tuple[int, Region, tuple[cst.CSTNode, ...]]] = []
@@ -212,9 +222,14 @@ def nearest_scope(region: Region, steps: tuple[Step, ...]) -> Candidate | None:
         if not same:
             offset = region.inner(around[0])[0]
             return _candidate(region, offset, f"expected `{step}` inside of it, found no class or function")
-        names = [node.name.value for node in same]
-        name = max(names, key=lambda name: difflib.SequenceMatcher(None, step.name, name).ratio())
-        node = same[names.index(name)]
+        rest = steps[steps.index(step) + 1 :][:1]
+
+        def alike(node: Definition, step: Step = step, rest: tuple[Step, ...] = rest) -> float:
+            holds = any(below.accepts(inner) for below in rest for inner in definitions(region, node))
+            return difflib.SequenceMatcher(None, step.name, node.name.value).ratio() + holds / 4
+
+        node = max(same, key=alike)
+        name = node.name.value
         offset = region.inner(node)[0]
         kind = "class" if isinstance(node, cst.ClassDef) else "def"
         line = line_of(region.text, offset)

@@ -10,10 +10,11 @@ from vlmopt.rewrite.search import line_of
 
 
 def compose(text: str, groups: Sequence[tuple[str, Sequence[Splice]]]) -> str:
-    """Apply all splices of all groups (owner, splices); code put at one place stands in the order of the groups.
+    """Apply all splices of all groups (owner, splices); code put at one place stands in the order of the
+    groups.
 
-    The same import asked for by several is added once. Raises Conflict when two splices touch the same characters,
-    or one is put inside what another replaces.
+    The same import asked for by several is added once. Raises Conflict when two splices touch the same
+    characters, or one is put inside what another replaces.
     """
     ordered: list[tuple[Splice, str]] = []
     imports: set[tuple[int, str]] = set()
@@ -42,8 +43,9 @@ def compose(text: str, groups: Sequence[tuple[str, Sequence[Splice]]]) -> str:
 
 
 def _order(splice: Splice) -> tuple[int, bool, bool, int]:
-    """By place; what is put at a place goes before what replaces the characters from there on, and lines that end an
-    inner block go before lines of an outer one. Sorting is stable, so the rest stays in the order given."""
+    """By place; what is put at a place goes before what replaces the characters from there on, and lines
+    that end an inner block go before lines of an outer one. Sorting is stable, so the rest stays in the
+    order given."""
     line = splice.text.lstrip("\r\n")
     depth = len(line) - len(line.lstrip(" \t"))
     return splice.start, splice.end > splice.start, splice.kind != "import", -depth

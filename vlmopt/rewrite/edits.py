@@ -38,8 +38,8 @@ class Shape:
     """One way the place of an edit may look, and the code to write there.
 
     `match` may be None for the actions whose target is the `within` scope itself (`body_start`, `body_end`,
-    `attribute`, `method`, `base`). `where` maps a bound name to the code it must be, or to a `/regex/` that must
-    be found in it.
+    `attribute`, `method`, `base`). `where` maps a bound name to the code it must be, or to a `/regex/` that
+    must be found in it.
     """
 
     match: str | None

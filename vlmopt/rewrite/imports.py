@@ -9,8 +9,8 @@ from vlmopt.rewrite.errors import PatternError
 from vlmopt.rewrite.nodes import Definition, is_docstring
 from vlmopt.rewrite.region import Region
 
-# What one name of an import statement makes available: ("a.b", None, "a") for `import a.b`, ("a", "b", "c") for
-# `from a import b as c`.
+# What one name of an import statement makes available: ("a.b", None, "a") for `import a.b`, ("a", "b", "c")
+# for `from a import b as c`.
 Imported = tuple[str, str | None, str]
 
 
@@ -59,7 +59,8 @@ def dotted(node: cst.CSTNode) -> str:
 def missing_imports(region: Region, wanted: tuple[str, ...], edit: str) -> tuple[Splice, ...]:
     """Splices for the imports that the top of a file lacks, behind its last import there.
 
-    `region` begins with the file. Imports below the first class or function do not count, they come too late for it.
+    `region` begins with the file. Imports below the first class or function do not count, they come too
+    late for it.
     """
     have: set[Imported] = set()
     at = region.start
@@ -84,7 +85,7 @@ def missing_imports(region: Region, wanted: tuple[str, ...], edit: str) -> tuple
             continue
         have.update(lacking)
         line = _write(asked, list(lacking.values()))
-        ended = at == 0 or region.text[at - 1] in "\r\n"
+        ended = at == region.start or region.text[at - 1] in "\r\n"
         text = line + newline if ended else newline + line
         splices.append(Splice(at, at, text, edit, "import"))
     return tuple(splices)

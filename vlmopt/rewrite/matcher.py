@@ -46,6 +46,14 @@ def fits(whole: cst.CSTNode, node: cst.CSTNode) -> bool:
     return isinstance(node, _ELEMENTS)
 
 
+def _is_no_value(node: cst.CSTNode) -> bool:
+    """Whether a node only has a meaning where it stands: the `*` and `/` of parameters, the slice of a
+    subscript."""
+    return isinstance(node, _MARKERS) or (
+        isinstance(node, cst.SubscriptElement) and not isinstance(unwrap(node), cst.BaseExpression)
+    )
+
+
 @dataclass(frozen=True)
 class Matcher:
     """Matches nodes against pattern nodes whose `holes` bind.
@@ -71,7 +79,7 @@ class Matcher:
             return
         hole = self.holes.get(pattern)
         if hole is not None:
-            if fits(pattern, found) and not (isinstance(pattern, cst.Param) and isinstance(found, _MARKERS)):
+            if fits(pattern, found) and not _is_no_value(found):
                 yield from self.bind(hole, (found,), bound)
             return
         if not same_type(pattern, found):

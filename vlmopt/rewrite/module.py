@@ -13,11 +13,11 @@ from vlmopt.rewrite.compose import compose
 from vlmopt.rewrite.edits import Action, Candidate, Edit, EditResult, Outcome, Probe, Splice
 from vlmopt.rewrite.errors import SyntaxErrorInSource
 from vlmopt.rewrite.imports import missing_imports
-from vlmopt.rewrite.outline import Chunk, outline
+from vlmopt.rewrite.outline import Chunk, outline, syntax_error
 from vlmopt.rewrite.pattern import Kind, Pattern, compile_match
 from vlmopt.rewrite.region import Region
 from vlmopt.rewrite.scope import Step, parse_scope, resolve
-from vlmopt.rewrite.search import Match, check_where, find
+from vlmopt.rewrite.search import Match, check_where, find, line_of
 from vlmopt.rewrite.shape import CompiledShape, Sites, check, compile_shape
 from vlmopt.rewrite.site import Misfit
 
@@ -35,6 +35,13 @@ class _Found:
     misfit: tuple[Match, str] | None = None
     splices: tuple[Splice, ...] = ()
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many places there are: those to change and those that are changed already; of a replacement,
+        whose result may have stood elsewhere all along, also those to change alone."""
+        every = len(self.todo) + len(self.done)
+        return (len(self.todo), every) if self.shape.shape.action is Action.replace else (every,)
+
     def add(self, sites: Sites) -> None:
         self.todo.extend(sites.todo)
         self.done.extend(sites.done)
@@ -44,7 +51,8 @@ class _Found:
 class Module:
     """A Python file in memory. Nothing is parsed before it is asked for, and nothing twice.
 
-    All methods raise SyntaxErrorInSource when the text is not Python, and PatternError when an edit is malformed.
+    All methods raise SyntaxErrorInSource when the text is not Python, and PatternError when an edit is
+    malformed.
     """
 
     def __init__(self, text: str, path: str = "<module>") -> None:
@@ -71,14 +79,15 @@ class Module:
         low, high = edit.times
         hits = []
         for found in shapes:
-            if found.misfit is None and found.todo and low <= len(found.todo) + len(found.done) <= high:
+            if found.misfit is None and found.todo and any(low <= count <= high for count in found.counts):
                 self._write(found, edit)
             if found.splices:
                 hits.append(found)
         if len(hits) == 1:
             hit = hits[0]
             splices = (*self._imports(edit), *hit.splices)
-            return EditResult(edit, Outcome.hit, len(hit.todo) + len(hit.done), hit.number, splices, None)
+            count = next(count for count in hit.counts if low <= count <= high)
+            return EditResult(edit, Outcome.hit, count, hit.number, splices, None)
         if len(hits) > 1:
             return self._ambiguous(edit, hits)
         for found in shapes:
@@ -142,9 +151,9 @@ class Module:
             try:
                 region = Region(self.text, start, end)
             except cst.ParserSyntaxError as error:
-                before = self.text.count("\n", 0, start)
-                message = f"{self.path}:{before + error.raw_line}: not valid Python: {error.message}"
-                raise SyntaxErrorInSource(message) from None
+                line, reason = syntax_error(self.text)
+                line = line or line_of(self.text, start) + error.raw_line - 1
+                raise SyntaxErrorInSource(f"{self.path}:{line}: not valid Python: {reason}") from None
             except ValueError as error:
                 raise SyntaxErrorInSource(f"{self.path}:1: {error}") from None
             self._regions[start, end] = region

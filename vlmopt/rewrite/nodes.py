@@ -1,7 +1,7 @@
 """What of a libcst node is code: everything but layout, comments, optional commas and parentheses.
 
-`parts` gives a node as a flat tuple in which an indented block and a one-line suite look alike, the parameters
-of a function are one sequence, and so are the bases and keywords of a class.
+`parts` gives a node as a flat tuple in which an indented block and a one-line suite look alike, the
+parameters of a function are one sequence, and so are the bases and keywords of a class.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def parts(node: cst.CSTNode) -> tuple[Part, ...]:
     if isinstance(node, cst.Parameters):
         return (parameters(node),)
     if isinstance(node, cst.ClassDef):
-        return (node.decorators, node.name, (*node.bases, *node.keywords), node.body, node.type_parameters)  # type: ignore[return-value]
-    values: list[Part] = []
+        return (node.decorators, node.name, (*node.bases, *node.keywords), node.body, node.type_parameters)
+        # type: ignore[return-value] values: list[Part] = []
     for name in code_fields(type(node)):
         value = getattr(node, name)
         if type(value) is cst.MaybeSentinel:
@@ -151,7 +151,8 @@ def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     if isinstance(node, cst.Parameters):
         return list(parameters(node))
     found: list[cst.CSTNode] = []
-    # Exact types, since an instance check against the abstract node class is what a walk would spend its time on.
+    # Exact types, since an instance check against the abstract node class is what a walk would spend its
+    # time on.
     for name in code_fields(type(node)):
         value = getattr(node, name)
         kind = type(value)
@@ -168,7 +169,8 @@ def same_type(left: cst.CSTNode, right: cst.CSTNode) -> bool:
 
 
 def string_value(literal: str) -> object:
-    """What a string literal means, so that quote styles and escapes do not matter; the literal when unreadable."""
+    """What a string literal means, so that quote styles and escapes do not matter; the literal when
+    unreadable."""
     try:
         return ast.literal_eval(literal)
     except (SyntaxError, ValueError):

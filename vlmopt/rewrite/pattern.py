@@ -1,9 +1,9 @@
 """Patterns: Python code with holes, compiled to libcst nodes.
 
-`$name` is one node, `$...name` a run of arguments, elements, parameters, imported names or statements, `$_` and
-`$..._` the same without a name. A pattern is tried as an expression, as statements, as arguments, as decorators and
-as the entries of a dict, in this order. `name=value` without blanks around the `=` is a keyword argument, with
-blanks it is an assignment.
+`$name` is one node, `$...name` a run of arguments, elements, parameters, imported names or statements, `$_`
+and `$..._` the same without a name. A pattern is tried as an expression, as statements, as arguments, as
+decorators and as the entries of a dict, in this order. `name=value` without blanks around the `=` is a
+keyword argument, with blanks it is an assignment.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ONE, _RUN = "_vhole_one_", "_vhole_run_"
+# Names that stand everywhere.
+_PLAIN = frozenset({"None", "True", "False", "self", "cls"})
 _HOLE = re.compile(rf"(?:{_ONE}|{_RUN})\w+")
 
 
@@ -64,8 +66,8 @@ class Pattern:
     """A compiled pattern.
 
     `text` is the dedented pattern with holes written as names; it stands in `region` from offset `offset` on.
-    `nodes` are its top nodes; `holes` finds the hole that a node stands for; `words` are the identifiers that any text
-    with a match contains.
+    `nodes` are its top nodes; `holes` finds the hole that a node stands for; `words` are the identifiers
+    that any text with a match contains.
     """
 
     source: str
@@ -84,8 +86,9 @@ class Pattern:
 
     @property
     def is_specific(self) -> bool:
-        """Whether it says more than structure: only then does a match prove that this very code stands there."""
-        return bool(self.words) or any(
+        """Whether it says more than structure: only then does a match prove that this very code stands
+        there."""
+        return bool(self.words - _PLAIN) or any(
             len(node.value) > 4
             for node in self.region.by_type.get(cst.SimpleString, ())
             if isinstance(node, cst.SimpleString)
@@ -223,7 +226,8 @@ def _is_keyword(nodes: tuple[cst.CSTNode, ...]) -> bool:
 def compile_pattern(source: str, kinds: tuple[Kind, ...] = tuple(Kind)) -> Pattern:
     """Compile a pattern as the first of `kinds` that it can be read as.
 
-    Raises PatternError, with the line inside the pattern, when it is empty, malformed or would match anything.
+    Raises PatternError, with the line inside the pattern, when it is empty, malformed or would match
+    anything.
     """
     code = dedent(source)
     if not code.strip():

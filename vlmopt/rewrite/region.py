@@ -1,8 +1,8 @@
 """A parsed stretch of a text, with the character offsets of every node.
 
-libcst's own position metadata counts lines and columns or bytes, and takes longer than the parse. One pass of its
-code generator with a counter gives character offsets at a fraction of that, and proves on the way that the text
-is reproduced exactly.
+libcst's own position metadata counts lines and columns or bytes, and takes longer than the parse. One pass
+of its code generator with a counter gives character offsets at a fraction of that, and proves on the way
+that the text is reproduced exactly.
 """
 
 from __future__ import annotations
@@ -83,15 +83,16 @@ class _OffsetState(CodegenState):
 class Region:
     """`text[start:end]` parsed; all offsets are those of the whole `text`.
 
-    Raises libcst.ParserSyntaxError when it is not Python, ValueError when libcst would not reproduce it exactly.
+    Raises libcst.ParserSyntaxError when it is not Python, ValueError when libcst would not reproduce it
+    exactly.
     """
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         end = len(text) if end is None else end
         self.text = text
-        self.start, self.end = start, end
         if text.startswith("\ufeff", start):
             start += 1
+        self.start, self.end = start, end
         source = text[start:end]
         self.module = cst.parse_module(source)
         state = _OffsetState(self.module, start)
@@ -126,7 +127,8 @@ class Region:
         return start, min(end, self.end)
 
     def inner(self, node: cst.CSTNode) -> Span:
-        """Offsets of the code of a node alone: without parentheses around it, decorators, a comma after it."""
+        """Offsets of the code of a node alone: without parentheses around it, decorators, a comma after
+        it."""
         if isinstance(node, cst.Param):
             start = self._inner[node][0]
             last = node.default or node.annotation or node.name

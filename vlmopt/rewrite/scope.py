@@ -52,7 +52,8 @@ def parse_scope(within: str) -> tuple[Step, ...]:
 
 
 def definitions(region: Region, around: cst.CSTNode) -> Iterator[Definition]:
-    """The classes and functions directly inside a node: through `if`, `with` and the like, not through each other."""
+    """The classes and functions directly inside a node: through `if`, `with` and the like, not through each
+    other."""
     for kind in (cst.ClassDef, cst.FunctionDef):
         for node in region.by_type.get(kind, ()):
             assert isinstance(node, Definition)

@@ -20,7 +20,8 @@ _LITERALS = (Kind.expression, Kind.arguments, Kind.statements, Kind.decorators)
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A place where a pattern matches: `nodes` are instances of the pattern's top nodes, from `start` to `end`."""
+    """A place where a pattern matches: `nodes` are instances of the pattern's top nodes, from `start` to
+    `end`."""
 
     region: Region
     kind: Kind
@@ -120,7 +121,8 @@ def blocks(region: Region, scope: cst.CSTNode) -> Iterator[Block]:
 
 
 def is_value(region: Region, node: cst.CSTNode) -> bool:
-    """Whether an expression is used as one: not the name behind a dot, of a keyword, a definition or an import."""
+    """Whether an expression is used as one: not the name behind a dot, of a keyword, a definition or an
+    import."""
     parent = region.parents.get(node)
     if isinstance(parent, cst.Attribute):
         return parent.attr is not node and is_value(region, parent)

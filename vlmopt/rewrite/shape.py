@@ -1,4 +1,5 @@
-"""A shape of an edit, compiled: what it looks for, where it writes, and whether its result stands there already."""
+"""A shape of an edit, compiled: what it looks for, where it writes, and whether its result stands there
+already."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ _ON_SCOPE = (*_INSIDE, Action.body_start, Action.body_end)
 
 @dataclass(frozen=True)
 class Sites:
-    """What a shape found in one scope: places still to change, places where its result stands, and why a place
-    cannot be changed."""
+    """What a shape found in one scope: places still to change, places where its result stands, and why a
+    place cannot be changed."""
 
     todo: tuple[Match, ...] = ()
     done: tuple[Match, ...] = ()
@@ -36,11 +37,15 @@ class Sites:
 
 @dataclass(frozen=True, eq=False)
 class CompiledShape:
-    """A shape with its pattern (None when the scope itself is the target) and template compiled."""
+    """A shape with its pattern (None when the scope itself is the target) and template compiled.
+
+    `reproduces` says that the template holds an instance of the pattern (`f($x)` -> `g(f($x))`).
+    """
 
     shape: Shape
     pattern: Pattern | None
     template: Pattern
+    reproduces: bool
 
     def may_match(self, text: str) -> bool:
         """A cheap test: False when no match can be in the text."""
@@ -70,7 +75,8 @@ class CompiledShape:
         return Sites(tuple(todo), tuple(done))
 
     def splices(self, matches: tuple[Match, ...], edit: str) -> tuple[Splice, ...]:
-        """The splices that change the matches, each once. Raises Misfit when the code does not fit a place."""
+        """The splices that change the matches, each once. Raises Misfit when the code does not fit a
+        place."""
         writer = Writer(self.shape.action, self.template, edit)
         return tuple(dict.fromkeys(writer.splice(match) for match in matches))
 
@@ -79,15 +85,16 @@ class CompiledShape:
     ) -> Sites:
         """Tell matches from what the replacement itself has written.
 
-        A replacement may contain an instance of the pattern (`f($x)` -> `g(f($x))`); a match inside a result is new
-        code, unless it lies in what the result took over from the original.
+        Where a replacement reproduces its pattern, a match inside a result is new code, unless it lies in
+        what the result took over from the original.
         """
         if not self.template.is_specific:
             return Sites(tuple(matches))
         results = find(self.template, region, scope, where, open_headers=False)
-        todo = [match for match in matches if not any(_wrote(result, match) for result in results)]
-        results = [r for r in results if not any(m.start <= r.start and r.end <= m.end for m in todo)]
-        return Sites(tuple(todo), tuple(results))
+        if self.reproduces:
+            matches = [match for match in matches if not any(_wrote(result, match) for result in results)]
+        done = [r for r in results if not any(m.start <= r.start and r.end <= m.end for m in matches)]
+        return Sites(tuple(matches), tuple(done))
 
     def _stands_beside(self, match: Match) -> bool:
         """Whether the code of an insertion stands where it would go."""
@@ -189,7 +196,15 @@ def _compile(
             raise PatternError(f"{action}: the pattern must be a class")
     names = frozenset[str]() if pattern is None else pattern.names
     check_where(shape.where, names)
-    return CompiledShape(shape, pattern, compile_template(code, _code_kinds(action, pattern), names))
+    template = compile_template(code, _code_kinds(action, pattern), names)
+    return CompiledShape(shape, pattern, template, pattern is not None and _occurs(pattern, template))
+
+
+def _occurs(pattern: Pattern, template: Pattern) -> bool:
+    """Whether a template holds an instance of a pattern, its holes taken as they are."""
+    matches = find(pattern, template.region, template.region.module, {})
+    end = template.offset + len(template.text)
+    return any(template.offset <= match.start and match.end <= end for match in matches)
 
 
 def _code_kinds(action: Action, pattern: Pattern | None) -> tuple[Kind, ...]:

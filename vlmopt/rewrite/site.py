@@ -124,7 +124,7 @@ class Writer:
         """Put lines of code at the start of a line, or behind a last line that has no end."""
         newline = region.newline_at(at)
         before, after = newline * blank_before, newline * blank_after
-        if at > 0 and region.text[at - 1] not in "\r\n":
+        if at > region.start and region.text[at - 1] not in "\r\n":
             return self._make(at, at, newline + before + text)
         return self._make(at, at, before + text + newline + after)
 

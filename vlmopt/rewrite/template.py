@@ -19,8 +19,8 @@ _STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a template is written: the indentation of its line, one step of it and the line end in use there, and
-    the offsets of the match, between which comments belong to it."""
+    """Where a template is written: the indentation of its line, one step of it and the line end in use
+    there, and the offsets of the match, between which comments belong to it."""
 
     indent: str
     step: str
@@ -30,7 +30,8 @@ class Place:
 
 
 def compile_template(code: str, kinds: tuple[Kind, ...], names: frozenset[str]) -> Pattern:
-    """Compile the code of a shape. Raises PatternError when it is malformed or uses a name that nothing binds."""
+    """Compile the code of a shape. Raises PatternError when it is malformed or uses a name that nothing
+    binds."""
     try:
         template = compile_pattern(code.rstrip().removesuffix(","), kinds)
     except PatternError as error:
@@ -46,7 +47,8 @@ def compile_template(code: str, kinds: tuple[Kind, ...], names: frozenset[str]) 
 def render(template: Pattern, bound: Bindings, region: Region, place: Place) -> str:
     """The text of a template with the bound code in place of its holes, laid out for a place.
 
-    The first line carries no indentation; the others do. The inside of strings over several lines stays as it is.
+    The first line carries no indentation; the others do. The inside of strings over several lines stays as
+    it is.
     """
     writer = _Writer(template, place)
     for start, end, node in sorted(_substitutions(template, bound), key=lambda item: item[:2]):
@@ -63,7 +65,8 @@ def render(template: Pattern, bound: Bindings, region: Region, place: Place) -> 
 
 
 def _substitutions(template: Pattern, bound: Bindings) -> list[tuple[int, int, cst.CSTNode | None]]:
-    """What to replace in the text of a template: the spans of holes, and None for what an empty run leaves behind."""
+    """What to replace in the text of a template: the spans of holes, and None for what an empty run leaves
+    behind."""
     found: list[tuple[int, int, cst.CSTNode | None]] = []
     for node, hole in template.holes.items():
         start, end = template.region.inner(node)
@@ -90,9 +93,7 @@ def _gap(template: Pattern, start: int, end: int) -> Span:
     line_end = text.find("\n", end, last)
     line_end = last if line_end < 0 else line_end
     if text[line_start:start].strip() == "" and text[end:line_end].strip() in ("", ","):
-        if line_end < last:
-            return line_start, line_end + 1
-        return max(line_start - 1, first), line_end
+        return (line_start - 1, line_end) if line_start > first else (first, min(line_end + 1, last))
     if match := re.compile(r"\s*,[ \t]*").match(text, end, last):
         return start, match.end()
     if match := re.compile(r",\s*\Z").search(text[first:start]):
@@ -101,7 +102,8 @@ def _gap(template: Pattern, start: int, end: int) -> Span:
 
 
 class _Writer:
-    """Copies the text of a template, its lines indented for a place; `indent` is that of the line being written."""
+    """Copies the text of a template, its lines indented for a place; `indent` is that of the line being
+    written."""
 
     def __init__(self, template: Pattern, place: Place) -> None:
         self.region = template.region
@@ -139,7 +141,8 @@ class _Writer:
 def _bound_text(
     nodes: Nodes, hole: cst.CSTNode, template: Pattern, region: Region, place: Place, indent: str
 ) -> str:
-    """The original text of bound nodes, its lines moved to the indentation of the line that it comes to stand on."""
+    """The original text of bound nodes, its lines moved to the indentation of the line that it comes to
+    stand on."""
     if isinstance(nodes[0], _STATEMENTS):
         start, end, margin = _statement_span(nodes, region, place)
     else:
@@ -156,8 +159,8 @@ def _bound_text(
 
 
 def _brackets(nodes: Nodes, region: Region) -> Span | None:
-    """All that stands between the parentheses of a call or a header, when that is what the nodes are: a run that is
-    moved from one pair of parentheses into another keeps its line breaks and comments."""
+    """All that stands between the parentheses of a call or a header, when that is what the nodes are: a run
+    that is moved from one pair of parentheses into another keeps its line breaks and comments."""
     parent = region.parents.get(nodes[0])
     if isinstance(parent, cst.Parameters) and isinstance(
         around := region.parents.get(parent), cst.FunctionDef
@@ -174,8 +177,8 @@ def _brackets(nodes: Nodes, region: Region) -> Span | None:
 
 def _parenthesized(text: str, node: cst.BaseExpression, hole: cst.CSTNode, template: Pattern) -> str:
     """Put parentheses around an expression where its new neighbours or line ends would tear it apart."""
-    parent = template.region.parents.get(hole)
-    torn = is_torn(node, hole if isinstance(hole, cst.Expr) else parent)
+    around = template.region.parents.get(hole) if isinstance(hole, cst.BaseExpression) else hole
+    torn = is_torn(node, around)
     if not torn and NEWLINE.search(text):
         try:
             torn = len(cst.parse_module(text).body) != 1
@@ -185,7 +188,8 @@ def _parenthesized(text: str, node: cst.BaseExpression, hole: cst.CSTNode, templ
 
 
 def _statement_span(nodes: Nodes, region: Region, place: Place) -> tuple[int, int, str]:
-    """Where bound statements begin and end, with the comments above and behind them as far as the match reaches."""
+    """Where bound statements begin and end, with the comments above and behind them as far as the match
+    reaches."""
     lines = [_line(region, node) for node in (nodes[0], nodes[-1])]
     begin = region.statement_start(nodes[0])
     start, end = begin, region.inner(nodes[-1])[1]
