@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +19,6 @@ from vlmopt.runtime.resample_numba import (
     resize_hwc,
     resize_planar,
     resize_windows,
-    warm_up,
 )
 
 PAIRS = [(filter, library) for library in FILTERS for filter in FILTERS[library]]
@@ -226,78 +220,3 @@ def test_what_does_not_fit_is_refused() -> None:
     for size in ((8, 8), (0, 8), (8, -1)):
         with pytest.raises(ValueError, match="box" if size == (8, 8) else "at least 1"):
             resize_hwc(image, *size, "box" if size == (8, 8) else "bilinear", "torchvision")
-
-
-def test_warm_up_leaves_nothing_to_compile(path: str) -> None:
-    warm_up(np.uint16, np.float32)
-    if path == "libraries":
-        return
-    kernels = importlib.import_module("vlmopt.runtime.resample_kernels")
-    compiled = [
-        kernels.horizontal,
-        kernels.vertical,
-        kernels.windows,
-        kernels.to_planar(),
-        kernels.to_interleaved,
-    ]
-    before = [len(kernel.signatures) for kernel in compiled]
-    image = np.frombuffer(noise(20, 30).tobytes(), np.uint8).reshape(20, 30, 3)
-    for dtype in (np.uint16, np.float32):
-        for size in ((25, 35), (20, 35), (5, 30)):
-            table = np.zeros((3, 256), dtype)
-            table.setflags(write=False)
-            out = np.empty((1, 3, 4, 4), dtype)
-            resize_windows(image, size[1], size[0], "bicubic", "pillow", [(0, 0)], 4, 4, table, out)
-    resize_hwc(image, 9, 9, "lanczos", "torchvision")
-    assert [len(kernel.signatures) for kernel in compiled] == before
-
-
-PORTABLE = """
-import numpy as np, torch
-from vlmopt.runtime import resample_vectors
-from vlmopt.runtime.resample import resize_native
-from vlmopt.runtime.resample_numba import resize_windows
-assert not resample_vectors._HAVE_VBMI
-rng = np.random.default_rng(0)
-for filter, library in (("bicubic", "pillow"), ("lanczos", "torchvision")):
-    for height, width, to_height, to_width in ((37, 53, 150, 170), (210, 190, 40, 31), (210, 19, 40, 31)):
-        image = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
-        table = rng.integers(0, 65536, (3, 256), dtype=np.uint16)
-        out = np.empty((1, 3, to_height, to_width), np.uint16)
-        resize_windows(image, to_width, to_height, filter, library, [(0, 0)], to_height, to_width, table, out)
-        planes = resize_native(torch.from_numpy(image), to_width, to_height, filter, library).numpy()
-        expected = np.stack([table[c][planes[..., c]] for c in range(3)])
-        assert np.array_equal(out[0], expected), (filter, height)
-print("equal")
-"""
-
-
-@pytest.mark.slow
-def test_the_code_for_any_processor_gives_the_same_bytes(path: str, tmp_path: Path) -> None:
-    """The kernels compiled for a processor with nothing but SSE2, or NEON."""
-    if path == "libraries":
-        pytest.skip("without numba there is no compiled code")
-    settings = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", PORTABLE]
-    run = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
-    assert run.stdout == "equal\n", run.stderr
-
-
-@pytest.mark.slow
-def test_the_second_start_loads_the_kernels_from_disk(path: str, tmp_path: Path) -> None:
-    if path == "libraries":
-        pytest.skip("without numba there is no compiled code")
-    code = """
-from vlmopt.runtime import resample_kernels as kernels, resample_numba
-resample_numba.warm_up()
-made = kernels.horizontal, kernels.vertical, kernels.windows, kernels.to_planar(), kernels.to_interleaved
-print(sum(sum(kernel.stats.cache_misses.values()) for kernel in made))
-"""
-    cache = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    starts = [
-        subprocess.run(
-            [sys.executable, "-c", code], env=cache, capture_output=True, text=True, check=True
-        ).stdout
-        for _ in range(2)
-    ]
-    assert starts == ["5\n", "0\n"]
