@@ -130,8 +130,9 @@ def parts(node: cst.CSTNode) -> tuple[Part, ...]:
     if isinstance(node, cst.Parameters):
         return (parameters(node),)
     if isinstance(node, cst.ClassDef):
-        return (node.decorators, node.name, (*node.bases, *node.keywords), node.body, node.type_parameters)
-        # type: ignore[return-value] values: list[Part] = []
+        arguments = (*node.bases, *node.keywords)
+        return (tuple(node.decorators), node.name, arguments, node.body, node.type_parameters)
+    values: list[Part] = []
     for name in code_fields(type(node)):
         value = getattr(node, name)
         if type(value) is cst.MaybeSentinel:
