@@ -78,6 +78,16 @@ def test_present_when_the_result_stands_there_and_the_match_does_not() -> None:
     assert outcome(twice) == (Outcome.drift, 0)
 
 
+def test_code_like_the_result_elsewhere_neither_hides_nor_counts_as_a_match() -> None:
+    one = edit("replace", "old($x)", "new($x)")
+    assert apply("new(1)\nold(2)\n", one)[0] == "new(1)\nnew(2)\n"
+    assert candidate(one, "new(1)\nnew(2)\nolds(3)\n") == (
+        3,
+        "olds(3)",
+        "expected `old`, found `olds` at line 3",
+    )
+
+
 def test_a_half_done_edit_is_completed() -> None:
     one = edit("replace", "old($x)", "new($x)", times=(2, 2))
     assert apply("old(1)\nold(2)\n", one)[0] == "new(1)\nnew(2)\n"

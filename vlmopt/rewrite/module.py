@@ -206,7 +206,7 @@ class Module:
                 match, reason = found.misfit
                 return at_offset(match.region, match.start, reason)
         for found in shapes:
-            if found.todo or found.done:
+            if found.todo or (found.done and found.shape.shape.action is not Action.replace):
                 matches = sorted([*found.todo, *found.done], key=lambda match: match.start)
                 lines = ", ".join(str(match.line) for match in matches[:5])
                 low, high = edit.times
