@@ -56,7 +56,7 @@ def _resize_on_host(
     if picture.shape[:2] == (height, width):
         return picture
     if native or not resample_numba.HAVE_NUMBA:
-        tensor = torch.from_numpy(picture)
+        tensor = torch.tensor(picture)
         resized: np.ndarray = resample.resize_native(
             tensor, width, height, layout.resample, layout.library
         ).numpy()

@@ -8,18 +8,19 @@ nothing is trusted. One picture holds every value in every channel, the others p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
-from vllm.multimodal.inputs import MultiModalBatchedField
+from vllm.multimodal.inputs import MultiModalBatchedField, MultiModalKwargsItems
 
 from .arrange import write_item
 from .geometry import Geometry
 from .layout import DTYPES, Layout, Parcel
+from .packing import with_packed_fields
 
 _BITS = {
     torch.uint8: torch.uint8,
@@ -100,6 +101,31 @@ def calibrate(processor: Any, geometry: Geometry, outputs: Mapping[str, str]) ->
     if not torch.equal(read, calibration.bits()):
         raise Mismatch("stock's pixels are bytes, but not the picture's")
     return calibration
+
+
+def check_prompt(processor: Any, pack: Callable[[list[Image.Image]], Mapping[str, Any]]) -> None:
+    """Whether stock writes the same placeholders into a prompt when it is handed packed images.
+
+    Args:
+        processor: the multimodal processor, in stock's own behaviour.
+        pack: makes the packed output for pictures.
+
+    Raises:
+        Mismatch: it does not, or it needs a field that packed images do not have.
+    """
+    pictures = sample_pictures()[1:]
+    items = processor.info.parse_mm_data({"image": pictures}, validate=False)
+    contents = []
+    for output in (_stock(processor, pictures), pack(pictures)):
+        fields = with_packed_fields(output, processor._get_mm_fields_config(output, {}))
+        kwargs = MultiModalKwargsItems.from_hf_inputs(output, fields)
+        try:
+            updates = processor._get_mm_prompt_updates(items, {}, kwargs)
+        except (KeyError, AttributeError) as error:
+            raise Mismatch(f"the prompt is written from a field that is not sent: {error}") from error
+        contents.append([[update.content.full for update in item] for item in updates["image"]])
+    if contents[0] != contents[1]:
+        raise Mismatch("stock writes other placeholders for packed images")
 
 
 def mode_matches(

@@ -18,11 +18,11 @@ from transformers import BatchFeature
 
 from . import keys
 from .arrange import cut_windows
-from .calibrate import calibrate, mode_matches
+from .calibrate import calibrate, check_prompt, mode_matches
 from .geometry import Geometry, Unsupported
 from .layout import Layout, Parcel
 from .packing import stock_behaviour
-from .resample import Filter, filter_name, verified
+from .resample import Filter, Library, filter_name, verified
 
 _EXACT_AFTER_RESIZE = ("RGB", "L")
 """Modes in which resizing before the conversion to RGB gives the bytes of resizing after it."""
@@ -48,8 +48,7 @@ class Packer:
         self._outputs: dict[str, str] = spec["outputs"]
         parameters = _parameters(processor, spec)
         geometry = Geometry(spec["geometry"], parameters)
-        if not verified(parameters["resample"], parameters["library"]):
-            raise Unsupported(f"{parameters['library']} resizes with another arithmetic on this machine")
+        _check_resample(parameters["resample"], parameters["library"])
         self._calibration = calibrate(processor, geometry, self._outputs)
         floats = self._calibration.table is not None
         for recipe in ("device_normalize", "uint8_transfer") if floats else ("device_resize",):
@@ -62,6 +61,7 @@ class Packer:
         self._geometry = geometry
         self._head = self._calibration.table_bytes()
         self._plans: dict[Layout, tuple[Layout, torch.Tensor]] = {}
+        check_prompt(processor, self.pack)
 
     def pack(self, images: Sequence[Any]) -> BatchFeature:
         """The output for these pictures, each with its payload, its plan and its small fields.
@@ -170,6 +170,15 @@ def _attribute(root: Any, path: str) -> Any:
         if found is None:
             raise Unsupported(f"the stock processor has no {path}")
     return found
+
+
+def _check_resample(resample: Filter, library: Library) -> None:
+    try:
+        same = verified(resample, library)
+    except ValueError as error:
+        raise Unsupported(str(error)) from error
+    if not same:
+        raise Unsupported(f"{library} resizes with another arithmetic on this machine")
 
 
 def _filter(resample: Any) -> Filter:
