@@ -324,6 +324,15 @@ def test_the_inside_of_strings_is_never_indented() -> None:
     )
 
 
+def test_a_block_that_moves_keeps_its_strings_and_each_comment_once() -> None:
+    text = 'for a in b:  # why\n    # first\n    x = """\n    keep\n  this"""\n    y  # last\n# after\n'
+    one = edit("replace", "for $i in $x: $...body", "with c:\n    for $i in $x:\n        $...body")
+    assert apply(text, one)[0] == (
+        'with c:\n    for a in b:\n        # first\n        x = """\n    keep\n  this"""\n'
+        "        y  # last\n# after\n"
+    )
+
+
 def test_nested_matches_are_written_inner_lines_first() -> None:
     text = "class A:\n    class B:\n        x\n"
     out, _ = apply(text, edit("body_end", "class $C: $...b", "done = '$C'", times=(2, 2)))

@@ -47,6 +47,11 @@ def test_an_import_is_added_unless_it_stands_there(text: str, wanted: str, expec
     assert imported(text, wanted) == expected
 
 
+def test_an_import_stands_above_the_first_definition() -> None:
+    text = "def early():\n    pass\n\n\nimport os\n"
+    assert imported(text, "import sys", "import os") == "import sys\nimport os\n" + text
+
+
 def test_imports_of_one_edit_stand_in_order_and_once() -> None:
     assert imported("import os\n", "import b", "import a", "import b") == "import os\nimport b\nimport a\n"
 

@@ -115,6 +115,7 @@ def test_an_insertion_is_present_only_with_the_code_of_its_own_match() -> None:
     one = edit("before", "use($x)", "check($x)", times=(1, 2))
     assert apply("check(a)\nuse(b)\n", one)[0] == "check(a)\ncheck(b)\nuse(b)\n"
     assert outcome(one, "check(b)\nother()\nuse(b)\n") == (Outcome.present, 1)
+    assert apply("a\nb\n", edit("before", "b", "a\nb"))[0] == "a\na\nb\nb\n"
     assert apply("use(b)\ncheck(b)\n", one)[0] == "check(b)\nuse(b)\ncheck(b)\n"
 
 
