@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from tests.support.models import load_model, model_names
 
 pytestmark = pytest.mark.engine
+torch = pytest.importorskip("torch")
 pytest.importorskip("vllm")
 
 from transformers import AutoTokenizer  # noqa: E402
 from vllm.multimodal.processing import PromptReplacement, PromptUpdateDetails  # noqa: E402
 from vllm.multimodal.processing.processor import BaseMultiModalProcessor  # noqa: E402
 
-from vlmopt.runtime.placeholders import splice_placeholders  # noqa: E402
+from vlmopt.runtime.placeholders import embed_mask, splice_placeholders  # noqa: E402
 
 
 class TextProcessor(BaseMultiModalProcessor):
@@ -106,3 +107,10 @@ def test_plain_tokens_in_a_placeholder_are_left_to_stock(tokenizers):
         ids = tokenizer.encode("<picture>", add_special_tokens=False)
         updates = updates_of(processor, [[edge, *plain, edge]], "<picture>")
         assert splice_placeholders(processor, ids, updates) is None
+
+
+@given(st.lists(st.integers(0, 3), max_size=50), st.integers(0, 4))
+def test_the_mask_is_stocks(full, token_id):
+    mask = PromptUpdateDetails.select_token_id(full, token_id).is_embed(full)
+    ours = embed_mask(full, token_id)
+    assert torch.equal(ours, mask if full else torch.empty(0, dtype=torch.bool))

@@ -13,10 +13,14 @@ and end with special tokens, a prompt whose own text holds one of them.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
 
 _RUN = 2
 """Tokens that stand for a run: two, so that a token still has its like as a neighbour."""
@@ -88,9 +92,24 @@ def _special_tokens(tokenizer: Any) -> Mapping[int, str] | None:
 
 def _shortened(full: list[int], special: Mapping[int, str]) -> tuple[int, ...] | None:
     """A placeholder with each run of a token cut to two; None unless it is made of special tokens alone."""
-    if len(full) < _RUN or any(token not in special for token in set(full)):
+    if len(full) < _RUN:
         return None
-    return tuple(token for token, run in groupby(full) for _ in range(min(_RUN, sum(1 for _ in run))))
+    ids = _as_array(full)
+    starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
+    lengths = np.diff(starts, append=len(ids))
+    runs = list(zip(ids[starts].tolist(), lengths.tolist(), strict=True))
+    if any(token not in special for token, _ in runs):
+        return None
+    return tuple(token for token, length in runs for _ in range(min(_RUN, length)))
+
+
+def embed_mask(full: list[int], token_id: int) -> torch.Tensor:
+    """Which of the tokens are `token_id`: bool `[len(full)]`, made without torch looking at each of them."""
+    return torch.from_numpy(_as_array(full) == token_id)
+
+
+def _as_array(ids: list[int]) -> npt.NDArray[np.int64]:
+    return np.frombuffer(array("q", ids), np.int64)
 
 
 @lru_cache(maxsize=256)
