@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from PIL import Image
 from transformers import BatchFeature
@@ -22,6 +21,7 @@ from .calibrate import calibrate, check_prompt, mode_matches
 from .geometry import Geometry, Unsupported
 from .layout import Layout, Parcel
 from .packing import stock_behaviour
+from .pixels import read_pixels
 from .resample import Filter, Library, filter_name, verified
 
 _EXACT_AFTER_RESIZE = ("RGB", "L")
@@ -111,7 +111,7 @@ class Packer:
 
     def _payload(self, picture: Image.Image, layout: Layout, sent: Layout) -> torch.Tensor:
         """Table, then pixels: uint8 `[n]`."""
-        pixels = np.asarray(picture)
+        pixels = read_pixels(picture)
         if sent is not layout:
             pixels = cut_windows(pixels, layout, native=self._native)
         payload = torch.empty(len(self._head) + pixels.nbytes, dtype=torch.uint8)
