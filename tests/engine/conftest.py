@@ -33,7 +33,8 @@ def fork_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
                 timeout=APPLY_S,
                 check=False,
             )
-            assert done.returncode == 0, f"vlmopt apply --model {name}: {done.stderr}"
+            if done.returncode:
+                pytest.fail(f"vlmopt apply --model {name}: {done.stderr.strip()[-1500:]}", pytrace=False)
         return fork
 
     yield make

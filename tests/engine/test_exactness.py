@@ -23,6 +23,7 @@ IMAGES = int(os.environ.get("VLMOPT_EXAMPLES", "200"))
 SEED = int(os.environ.get("VLMOPT_SEED", "0"))
 ONE_HUGE_IN = 20
 REPORTED_FAILURES = 3
+LINE = 600
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
@@ -57,7 +58,7 @@ class Pair:
         lines = self.differences(failing, data=True) or [
             "nothing, when asked again: the outcome is not stable"
         ]
-        return "\n".join([*(f"  {case}" for case in failing), *(f"    {line}" for line in lines)])
+        return "\n".join([*(f"  {case}" for case in failing), *(f"    {line[:LINE]}" for line in lines)])
 
 
 def _smaller(cases: Sequence[RequestCase]) -> list[tuple[RequestCase, ...]]:
@@ -94,5 +95,7 @@ def test_a_fork_gives_the_model_what_stock_gives(
                 failures.append(pair.report(cases))
             if served >= IMAGES or refused > IMAGES or len(failures) == REPORTED_FAILURES:
                 break
-    assert not failures, f"{name}, seed {SEED}, {served} images compared:\n" + "\n".join(failures)
+    if failures:
+        lines = [f"{name}, seed {SEED}: {len(failures)} failures in {served + refused} images", *failures]
+        pytest.fail("\n".join(lines), pytrace=False)
     assert served >= IMAGES, f"stock refused {refused} images: the requests are drawn badly"

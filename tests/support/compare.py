@@ -46,12 +46,18 @@ def _prompt(stock: Prompt, fork: Prompt) -> Iterator[str]:
 
 
 def _error(stock: Error | None, fork: Error | None) -> Iterator[str]:
-    if _without_addresses(stock) != _without_addresses(fork):
-        yield f"stock raised {stock}, fork raised {fork}"
+    left, right = _essence(stock), _essence(fork)
+    if left != right:
+        yield f"stock raised {left or 'nothing'}, fork raised {right or 'nothing'}"
 
 
-def _without_addresses(error: Error | None) -> tuple[str, str] | None:
-    return error and (error.kind, re.sub(r"0x[0-9a-f]+", "0x", error.message))
+def _essence(error: Error | None) -> str:
+    """Classes and messages, without addresses and without the dump of the data that vLLM adds to some."""
+    if error is None:
+        return ""
+    message = re.sub(r" on data=.*", " on data", error.message, flags=re.DOTALL)
+    message = re.sub(r"0x[0-9a-fA-F]+", "0x", message)
+    return f"{error.kind}: {message}" + (f" from {_essence(error.cause)}" if error.cause else "")
 
 
 def _tensors(stock: Mapping[str, Tensor], fork: Mapping[str, Tensor]) -> Iterator[str]:

@@ -18,6 +18,7 @@ class Model:
 
     ``prompt`` holds ``{images}`` where the images go; ``image`` stands for one image there.
     ``processor_kwargs`` are arguments (``mm_processor_kwargs``) that a request may bring.
+    ``serve`` asks for the tests that start whole servers with this model.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Model:
     image: str
     prompt: str
     processor_kwargs: Sequence[Mapping[str, Any]]
+    serve: bool = False
 
     def prompt_for(self, images: int) -> str:
         """The model's own question about `images` images, with one placeholder for each."""

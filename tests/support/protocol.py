@@ -25,10 +25,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Error:
-    """An exception: the name of its class, and its message."""
+    """An exception: the name of its class, its message, and the exception that it was raised from."""
 
     kind: str
     message: str
+    cause: "Error | None" = None
 
 
 @dataclass(frozen=True)

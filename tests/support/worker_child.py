@@ -139,8 +139,8 @@ def facts(value: Any, data: bool, name: str = "") -> Iterator[tuple[str, Tensor]
         yield name, Tensor((), type(value).__name__, repr(value))
 
 
-def describe(error: Exception) -> Error:
-    return Error(type(error).__name__, str(error))
+def describe(error: BaseException) -> Error:
+    return Error(type(error).__name__, str(error), error.__cause__ and describe(error.__cause__))
 
 
 def main() -> None:
