@@ -11,7 +11,27 @@ import numpy as np
 import pytest
 
 from vlmopt.runtime import resample_kernels as kernels
-from vlmopt.runtime.resample_numba import resize_hwc, resize_windows, warm_up
+from vlmopt.runtime.resample import coefficients
+from vlmopt.runtime.resample_numba import Planar, resize_hwc, resize_windows, warm_up
+
+
+@pytest.mark.parametrize("y0", [0, 1, 63, 64, 99])
+def test_vectors_stay_inside_the_picture(y0: int) -> None:
+    """The kernels write whole vectors; beyond the last plane of the result lies other memory."""
+    height, width, to_width, to_height = 100, 37, 51, 70
+    source = Planar.of(np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8))
+    across = coefficients(width, to_width, "bicubic", "pillow")
+    down = coefficients(height, to_height, "bicubic", "pillow")
+    weights = [
+        (axis.first.copy(), axis.weight.copy(), np.int32(axis.shift), False) for axis in (across, down)
+    ]
+    wide = np.full((4, 128, to_width + kernels.PAD), 7, np.uint8)
+    kernels.horizontal(source.data, *weights[0], y0, height, wide[:3])
+    assert (wide[3] == 7).all()
+    tall = np.full((4, 128, width + kernels.PAD), 7, np.uint8)
+    kernels.vertical(source.data, *weights[1], width, tall[:3])
+    assert (tall[3] == 7).all()
+    assert (tall[:3, to_height:] == 7).all()
 
 
 def test_warm_up_leaves_nothing_to_compile() -> None:
