@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,10 @@ from vlmopt.rewrite.scope import Step, parse_scope, resolve
 from vlmopt.rewrite.search import Match, check_where, find, line_of
 from vlmopt.rewrite.shape import CompiledShape, Sites, check, compile_shape
 from vlmopt.rewrite.site import Misfit
+
+NOT_NEWLINE = re.compile(r"[^\r\n]")
+_LARGE = 50_000
+"""Characters of a class from which on it pays to parse a part of it."""
 
 Places = list[tuple[Region, cst.CSTNode]]
 
@@ -67,7 +72,7 @@ class Module:
         check_where(probe.where, pattern.names)
         if not pattern.occurs_in(self.text):
             return 0
-        places = self._places(probe.within, [pattern])
+        places = self._places(probe.within, [pattern], count_only=True)
         return sum(len(find(pattern, region, scope, probe.where)) for region, scope in places)
 
     def find(self, edit: Edit) -> EditResult:
@@ -163,23 +168,52 @@ class Module:
         return self._region(0, len(self.text))
 
     def _places(
-        self, within: str | None, words: Sequence[Pattern], patterns: Sequence[Pattern] | None = None
+        self,
+        within: str | None,
+        words: Sequence[Pattern],
+        patterns: Sequence[Pattern] | None = None,
+        *,
+        count_only: bool = False,
     ) -> Places:
-        """The scopes to search, in the parts of the file that have all words of one of the patterns."""
+        """The scopes to search, in the parts of the file that have all words of one of the patterns.
+
+        Where matches are only counted, the functions of a large class that lack the words are left out.
+        """
         patterns = words if patterns is None else patterns
         if within is None:
             if not words or any(p.kind is Kind.statements and len(p.nodes) > 1 for p in patterns):
                 whole = self._whole()
                 return [(whole, whole.module)]
-            regions = self._parse(c for c in self._outline() if self._has_words(c, words))
+            regions = self._parse(
+                (c for c in self._outline() if self._has_words(c, words)), words, count_only
+            )
             return [(region, region.module) for region in regions]
         steps = parse_scope(within)
         chunks = (c for c in self._outline() if self._has_step(c, steps[0]) and self._has_words(c, words))
-        return [(region, scope) for region in self._parse(chunks) for scope in resolve(region, steps)]
+        regions = self._parse(chunks, words, count_only)
+        return [(region, scope) for region in regions for scope in resolve(region, steps)]
 
-    def _parse(self, chunks: Iterable[Chunk]) -> Iterator[Region]:
+    def _parse(self, chunks: Iterable[Chunk], words: Sequence[Pattern], count_only: bool) -> Iterator[Region]:
         for chunk in chunks:
-            yield self._region(chunk.start, chunk.end)
+            known = (chunk.start, chunk.end) in self._regions
+            if count_only and not known and chunk.end - chunk.start > _LARGE:
+                yield self._without_other_members(chunk, words)
+            else:
+                yield self._region(chunk.start, chunk.end)
+
+    def _without_other_members(self, chunk: Chunk, words: Sequence[Pattern]) -> Region:
+        """A class in which the functions that lack the words are blank, every offset as it was."""
+        kept = [span for span in chunk.members if self._has_words(Chunk(*span, True), words)]
+        if not kept:
+            return self._region(chunk.start, chunk.end)
+        text = self.text
+        for start, end in chunk.members:
+            if (start, end) not in kept:
+                text = text[:start] + NOT_NEWLINE.sub(" ", text[start:end]) + text[end:]
+        try:
+            return Region(text, chunk.start, chunk.end)
+        except (cst.ParserSyntaxError, ValueError):
+            return self._region(chunk.start, chunk.end)
 
     def _has_words(self, chunk: Chunk, patterns: Sequence[Pattern]) -> bool:
         text = self.text[chunk.start : chunk.end]

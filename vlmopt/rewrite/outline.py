@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vlmopt.rewrite.region import NEWLINE
@@ -18,12 +19,14 @@ from vlmopt.rewrite.region import NEWLINE
 class Chunk:
     """A stretch of whole lines: one class or function with the lines above it, or a run of other statements.
 
-    `is_definition` says which; the chunks of a file follow each other without a gap.
+    `is_definition` says which; the chunks of a file follow each other without a gap. `members` are the whole
+    lines of the functions in a class, from `def` or decorator on.
     """
 
     start: int
     end: int
     is_definition: bool
+    members: tuple[tuple[int, int], ...] = ()
 
 
 def outline(text: str) -> tuple[Chunk, ...]:
@@ -37,11 +40,13 @@ def outline(text: str) -> tuple[Chunk, ...]:
     starts = [0, *(match.end() for match in NEWLINE.finditer(text))]
     definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     cuts: list[tuple[int, bool]] = []
+    members: list[tuple[tuple[int, int], ...]] = []
     below = 0
     for is_definition, run in itertools.groupby(body, key=lambda node: isinstance(node, definitions)):
         nodes = list(run)
         for node in nodes if is_definition else nodes[:1]:
             cuts.append((below, is_definition))
+            members.append(tuple(_lines_of_functions(node, starts, len(text))))
             below = node.end_lineno or node.lineno
         below = nodes[-1].end_lineno or below
     offsets = [starts[line] if line < len(starts) else len(text) for line, _ in cuts]
@@ -50,9 +55,24 @@ def outline(text: str) -> tuple[Chunk, ...]:
         return (Chunk(0, len(text), False),)
     ends = [*offsets[1:], len(text)]
     return tuple(
-        Chunk(start, end, is_definition)
-        for start, end, (_, is_definition) in zip(offsets, ends, cuts, strict=True)
+        Chunk(start, end, is_definition, inside)
+        for start, end, (_, is_definition), inside in zip(offsets, ends, cuts, members, strict=True)
     )
+
+
+def _lines_of_functions(node: ast.AST, starts: list[int], end: int) -> Iterator[tuple[int, int]]:
+    """Start and end of the lines of each function in a class that has its lines to itself."""
+    if not isinstance(node, ast.ClassDef):
+        return
+    body = node.body
+    for at, inner in enumerate(body):
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([inner.lineno, *(decorator.lineno for decorator in inner.decorator_list)]) - 1
+            last = inner.end_lineno or inner.lineno
+            above = body[at - 1].end_lineno if at else node.lineno
+            below = body[at + 1].lineno if at + 1 < len(body) else last + 1
+            if (above or 0) <= first and last < below:
+                yield starts[first], starts[last] if last < len(starts) else end
 
 
 def syntax_error(text: str) -> tuple[int | None, str]:
