@@ -107,11 +107,13 @@ def test_each_recipe_can_be_left_out(name, left_out, processors):
 @pytest.mark.parametrize("name", model_names())
 def test_a_picture_is_sent_raw_or_cut_by_its_bytes(name, processors):
     packer = Packer(marked(processors(name)), images_of(name))
-    for size in ((300, 200), (3000, 2500)):
+    for size in ((300, 200), (3000, 2500), (4000, 4000)):
         output = packer.pack([Image.new("RGB", size)])
         payload = next(value for key, value in output.items() if key.startswith("vlmopt_pixels"))[0]
         layout = packer._geometry.layout(*size)
-        assert payload.nbytes - len(packer._head) == min(layout.raw_bytes, layout.window_bytes)
+        sent = payload.nbytes - len(packer._head)
+        assert sent in (layout.raw_bytes, layout.window_bytes)
+        assert sent <= 1.25 * min(layout.raw_bytes, layout.window_bytes)
 
 
 def wrong_specs():

@@ -12,8 +12,12 @@ import torch
 
 from . import resample, resample_numba
 from .layout import Layout, Parcel, Patches
+from .resample_numba import Planar
 
-_BITS = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.float32}
+_BITS = {torch.bfloat16: torch.uint16, torch.float16: torch.uint16, torch.float32: torch.float32}
+
+_LARGE = 9_000_000
+"""Bytes of a picture from which on torchvision's own resize is faster than the compiled kernels."""
 
 
 def write_item(payload: torch.Tensor, parcel: Parcel, out: torch.Tensor) -> None:
@@ -55,7 +59,8 @@ def _resize_on_host(
 ) -> np.ndarray:
     if picture.shape[:2] == (height, width):
         return picture
-    if native or not resample_numba.HAVE_NUMBA:
+    large = layout.library == "torchvision" and picture.size > _LARGE
+    if native or large or not resample_numba.HAVE_NUMBA:
         tensor = torch.tensor(picture)
         resized: np.ndarray = resample.resize_native(
             tensor, width, height, layout.resample, layout.library
@@ -69,42 +74,26 @@ def _write_windows_compiled(
 ) -> None:
     bits = None if table is None else table.view(_BITS[table.dtype]).numpy()
     target = out.numpy() if table is None else out.view(_BITS[out.dtype]).numpy()
-    if bits is not None and bits.dtype == np.int16:
-        bits, target = bits.view(np.uint16), target.view(np.uint16)
+    filters = (layout.resample, layout.library)
     needed = {stage.source for stage in layout.stages}
-    pictures: dict[int, np.ndarray] = {0: picture.numpy()}
-    height, width = layout.window
+    pictures = {0: Planar.of(picture.numpy())}
     done = 0
     for source in range(len(layout.stages) + 1):
-        windows = [window for window in layout.windows if window.source == source]
-        corners = [(window.y, window.x) for window in windows]
+        windows = [(window.y, window.x) for window in layout.windows if window.source == source]
         share = target[done : done + len(windows)]
+        done += len(windows)
         if source:
             stage = layout.stages[source - 1]
             origin = pictures[stage.source]
-            same_size = origin.shape[:2] == (stage.height, stage.width)
-            if same_size:
-                pictures[source] = origin
-            elif source in needed:
-                pictures[source] = resample_numba.resize_hwc(
-                    origin, stage.width, stage.height, layout.resample, layout.library
-                )
-            elif windows:
-                resample_numba.resize_windows(
-                    origin,
-                    stage.width,
-                    stage.height,
-                    layout.resample,
-                    layout.library,
-                    corners,
-                    height,
-                    width,
-                    bits,
-                    share,
-                )
-        if windows and source in pictures:
-            resample_numba.pack_windows(pictures[source], corners, height, width, bits, share)
-        done += len(windows)
+            if source not in needed:
+                if windows:
+                    resample_numba.resize_windows(
+                        origin, stage.width, stage.height, *filters, windows, *layout.window, bits, share
+                    )
+                continue
+            pictures[source] = resample_numba.resize_planar(origin, stage.width, stage.height, *filters)
+        if windows:
+            resample_numba.pack_windows(pictures[source], windows, *layout.window, bits, share)
 
 
 def _write_windows(

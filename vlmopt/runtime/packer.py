@@ -1,7 +1,7 @@
 """Packs the images of one processor: pictures in, payloads and plans out.
 
-A picture is sent raw, or as windows already cut where those are fewer bytes, with a table of the normalised
-values; the small fields that stock computes from sizes are filled in beside it. No spec is trusted: when a
+A picture is sent raw, or as windows already cut where those are clearly fewer bytes, with a table of the
+normalised values; the small fields that stock computes from sizes are filled in beside it. No spec is trusted: when a
 packer is made, stock's processor is run on sample pictures and every value is compared with what the device
 would rebuild.
 """
@@ -28,6 +28,9 @@ _EXACT_AFTER_RESIZE = ("RGB", "L")
 """Modes in which resizing before the conversion to RGB gives the bytes of resizing after it."""
 
 _CACHED_PLANS = 4096
+
+_RAW_MAY_BE = 1.25
+"""A picture is cut on the host where raw it would be more than this many times the bytes."""
 
 
 class Packer:
@@ -100,7 +103,7 @@ class Packer:
         """The layout that the payload begins with (raw, or cut) and its encoded plan."""
         known = self._plans.get(layout)
         if known is None:
-            raw = self._raw and layout.raw_bytes <= layout.window_bytes
+            raw = self._raw and layout.raw_bytes <= _RAW_MAY_BE * layout.window_bytes
             sent = layout if raw else layout.cut()
             calibration = self._calibration
             parcel = Parcel(sent, calibration.dtype, calibration.stacked, self._native)
