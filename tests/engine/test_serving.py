@@ -44,7 +44,7 @@ def questions() -> list[Content]:
     files = [
         ("jpeg", (ASSETS / "photos" / "china.jpg").read_bytes()),
         ("jpeg", (ASSETS / "photos" / "flower.jpg").read_bytes()),
-        ("png", _file(roof, "PNG")),
+        ("png", _file(roof.crop((100, 50, 500, 400)), "PNG")),
         ("png", _file(flower.resize((301, 455)), "PNG")),
         ("jpeg", _file(roof.resize((1000, 90)), "JPEG")),
         ("png", _file(roof.convert("L"), "PNG")),

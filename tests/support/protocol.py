@@ -128,6 +128,14 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class FirstToken:
+    """Seconds from encoded images and prompt text to an engine's first token, and the prompt tokens."""
+
+    seconds: float
+    tokens: int
+
+
+@dataclass(frozen=True)
 class Hello:
     """The first message of a worker: where its vLLM was imported from, and its version."""
 

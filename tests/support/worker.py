@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.protocol import Hello, Load, Outcome, Process, Request, Time, Timing
+from tests.support.protocol import Error, FirstToken, Hello, Load, Outcome, Process, Request, Time, Timing
 
 ROOT = Path(__file__).parents[2]
 PYCACHE = Path(tempfile.gettempdir()) / f"vlmopt-tests-pycache-{os.getuid()}"
@@ -51,16 +51,17 @@ class Worker:
 
     Use it as a context manager: the process ends with the block. It also ends when this process does.
     Starting takes seconds and happens in the background: start both workers of a pair, then `load`.
+    `child` is the module that it runs: processors alone, or a whole engine.
     """
 
-    def __init__(self, fork: Path | None = None) -> None:
+    def __init__(self, fork: Path | None = None, *, child: str = "tests.support.worker_child") -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="worker-")
         scratch = Path(self._scratch.name)
         self._output = scratch / "output"
         self._pipe, theirs = Pipe()
         with theirs, self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.worker_child", str(theirs.fileno())],
+                [sys.executable, "-m", child, str(theirs.fileno())],
                 cwd=ROOT,
                 env=engine_environment(fork, scratch),
                 pass_fds=[theirs.fileno()],
@@ -105,6 +106,10 @@ class Worker:
 
     def time(self, request: Request) -> Timing:
         """Processes `request` once, with a clock around it."""
+        return self._ask(Time(request))
+
+    def first_token(self, request: Request) -> FirstToken | Error:
+        """Asks a worker that runs ``tests.support.engine_child`` for one token, with a clock around it."""
         return self._ask(Time(request))
 
     def start(self, message: Load | Process | Time) -> None:

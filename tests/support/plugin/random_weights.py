@@ -1,7 +1,7 @@
 """A vLLM plugin with a load format, `random`: seeded weights of a size at which a model still sees its image.
 
 vLLM's own dummy weights are so small that every prompt gets the same answer, so that a comparison of answers
-could not fail. This folder on PYTHONPATH is enough: vLLM finds the plugin by its entry point, in every process.
+could not fail. This folder on PYTHONPATH is enough: vLLM finds the plugin by its entry point.
 """
 
 import zlib
