@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vlmopt.bind import BoundEdit, bind_edits, bind_rule_probes
 from vlmopt.drift import Drift, drift_message
-from vlmopt.errors import ConflictError, DriftError, SpecError
+from vlmopt.errors import ConflictError, DriftError, RuleError, SpecError
 from vlmopt.gates import Selection, unmet_condition, unmet_need
 from vlmopt.modules import Modules
 from vlmopt.rewrite import Conflict, EditResult, Outcome, Splice, compose
@@ -166,11 +168,27 @@ class _Planner:
             path: FileChange(self.modules.text(path), draft.steps[-1][1], tuple(draft.steps))
             for path, draft in sorted(self.drafts.items())
         }
+        if self.strict:
+            for path, change in files.items():
+                self._check_python(path, change)
         plans = tuple(self.plans.values())
         runtime = {name for plan in plans if plan.status is Status.applied for name in plan.rule.runtime}
         return Plan(
             self.tree, self.spec, plans, MappingProxyType(files), MappingProxyType(fork_files(runtime))
         )
+
+    def _check_python(self, path: str, change: FileChange) -> None:
+        """Raises RuleError when a rule's code turned a file into something that Python refuses."""
+        if _python_error(change.after) is None:
+            return
+        for name, text in change.steps:
+            error = _python_error(text)
+            if error is not None:
+                rule = self.plans[name].rule
+                raise RuleError(
+                    f"{rule.where('edits')}: after rule {name}, {path}:{error.lineno} is not Python: "
+                    f"{error.msg}; mend the code that the rule writes"
+                )
 
     def _gate(self, rule: Rule, refusal: str | None) -> RulePlan | None:
         if refusal is not None:
@@ -250,6 +268,16 @@ class _Planner:
             draft.groups.append((rule.id, splices[path]))
             draft.steps.append((rule.id, text))
         return RulePlan(rule, Status.applied, _partly(edits), edits, tuple(steps))
+
+
+def _python_error(text: str) -> SyntaxError | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return error
+    return None
 
 
 def _partly(edits: Sequence[PlannedEdit]) -> str:

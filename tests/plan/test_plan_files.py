@@ -183,3 +183,13 @@ def test_a_spec_that_names_a_file_that_is_not_there(tmp_path: Path) -> None:
         plan(tmp_path, tree)
     made = plan(tmp_path, tree, strict=False)
     assert statuses(made)["normalize"] == ("drifted", f"edit 1: {MODEL} is not in this vLLM")
+
+
+def test_code_that_is_not_python_is_refused_with_the_rule_and_the_place(tmp_path: Path) -> None:
+    write_rule(tmp_path, "a-sound", PINNED)
+    write_rule(tmp_path, "broken", RESIZE | {"replace": "resize($...rest, images)"})
+    with pytest.raises(
+        RuleError, match=r"broken\.yaml:\d+: after rule broken, .*positional argument"
+    ) as raised:
+        plan(tmp_path)
+    assert raised.value.exit_code == 2
