@@ -1,9 +1,9 @@
 """Packs the images of one processor: pictures in, payloads and plans out.
 
 A picture is sent raw, or as windows already cut where those are clearly fewer bytes, with a table of the
-normalised values; the small fields that stock computes from sizes are filled in beside it. No spec is trusted: when a
-packer is made, stock's processor is run on sample pictures and every value is compared with what the device
-would rebuild.
+normalised values; the small fields that stock computes from sizes are filled in beside it. No spec is
+trusted: when a packer is made, stock's processor is run on sample pictures and every value is compared with
+what the device would rebuild.
 """
 
 from __future__ import annotations
