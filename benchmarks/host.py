@@ -2,8 +2,8 @@
 
     python benchmarks/host.py MODEL --fork DIR [--size 640x480 ...] [--json]
 
-Per image size the medians, in milliseconds, of opening the JPEG and of vLLM's processor call, and the bytes (MB)
-that leave for the engine process; ratios are fork over stock.
+Per image size the medians, in milliseconds, of opening the JPEG and of vLLM's processor call, and the bytes
+(MB) that leave for the engine process; ratios are fork over stock.
 """
 
 from statistics import median

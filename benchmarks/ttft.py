@@ -2,8 +2,8 @@
 
     python benchmarks/ttft.py MODEL --fork DIR [--size 640x480 ...] [--json]
 
-Per image size the medians, in milliseconds, from JPEG bytes and prompt text to one generated token; the ratio is
-fork over stock. Run it on a model folder with shrunk towers, so that the host's work shows.
+Per image size the medians, in milliseconds, from JPEG bytes and prompt text to one generated token; the ratio
+is fork over stock. Run it on a model folder with shrunk towers, so that the host's work shows.
 """
 
 from statistics import median
