@@ -20,7 +20,7 @@ from tests.support.worker import Worker
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "add-a-model.md"
-PROMPT = "Look: <|vision_start|><|image_pad|><|vision_end|> and <|vision_start|><|image_pad|><|vision_end|>."
+WALK = yaml.safe_load(Path(__file__).with_name("walk.yaml").read_text("utf-8"))
 
 pytestmark = pytest.mark.engine
 
@@ -52,7 +52,7 @@ def fork(spec_file, tmp_path_factory):
 def model_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "model"
     shutil.copytree(Path(__file__).with_name("model"), folder)
-    packed = (ASSETS / "tokenizers" / "qwen2.5.json.xz").read_bytes()
+    packed = (ASSETS / "tokenizers" / f"{WALK['tokenizer']}.json.xz").read_bytes()
     (folder / "tokenizer.json").write_bytes(lzma.decompress(packed))
     return folder
 
@@ -81,7 +81,7 @@ def test_its_outputs_are_stocks_and_its_images_travel_as_bytes(fork, model_folde
     sizes = [(640, 480), (31, 57), (1200, 90), (28, 28), (9, 1300), (900, 1100)]
     pictures = [Image.fromarray(noise.integers(0, 256, (h, w, 3), np.uint8)) for w, h in sizes]
     pairs = zip(pictures[::2], pictures[1::2], strict=True)
-    message = Process(tuple(Request(PROMPT, pair) for pair in pairs))
+    message = Process(tuple(Request(WALK["prompt"], pair) for pair in pairs))
     with Worker() as stock, Worker(fork=fork) as ours:
         outcomes = []
         for worker in (stock, ours):

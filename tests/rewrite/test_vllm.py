@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import libcst as cst
 import pytest
+import yaml
 
 from tests.rewrite.helpers import apply, edit
-from vlmopt.rewrite import Edit, Module, Outcome
+from vlmopt.rewrite import Edit, Module, Outcome, Probe
 from vlmopt.rewrite.outline import outline
 from vlmopt.rewrite.region import Region
 
@@ -30,21 +33,10 @@ def read(path: Path) -> str:
 
 
 EDITS = [
-    (
-        "multimodal/processing/processor.py",
-        edit("body_start", None, "if x:\n    return x", "class * > def apply"),
-    ),
-    ("multimodal/processing/processor.py", edit("base", None, "Mixin", "class BaseMultiModalProcessor")),
-    ("multimodal/utils.py", edit("body_end", None, "x = 1", "def group_and_batch_mm_kwargs")),
-    (
-        "model_executor/models/llava.py",
-        edit("attribute", None, "x: int = 1", "class LlavaForConditionalGeneration"),
-    ),
-    ("model_executor/models/idefics3.py", edit("method", None, "def x(self): pass", "class Idefics3Model")),
-    (
-        "model_executor/models/qwen2_vl.py",
-        edit("replace", "super().__init__($...a)", "super().__init__($...a, x=1)", times=(1, 99)),
-    ),
+    (path, edit(action, match, code, within))
+    for path, action, match, code, within in yaml.safe_load(
+        Path(__file__).with_name("vllm_edits.yaml").read_text("utf-8")
+    )
 ]
 
 
@@ -82,14 +74,37 @@ def test_every_fortieth_file_has_all_its_offsets() -> None:
                 assert text[slice(*region.inner(node))] == node.value
 
 
+def reproduced(path: Path) -> str | None:
+    """The path of a file that does not come out as it went in; None when it does."""
+    warnings.simplefilter("ignore")
+    text = read(path)
+    chunks = [text[chunk.start : chunk.end] for chunk in outline(text)]
+    return None if "".join(cst.parse_module(chunk).code for chunk in chunks) == text else str(path)
+
+
 @pytest.mark.slow
 def test_every_file_is_parsed_in_pieces_and_reproduced() -> None:
-    count = 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for path in files():
-            text = read(path)
-            chunks = [text[chunk.start : chunk.end] for chunk in outline(text)]
-            assert "".join(cst.parse_module(chunk).code for chunk in chunks) == text, path
-            count += 1
-    assert count > 1000
+    every = list(files())
+    assert len(every) > 1000
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        assert [path for path in pool.map(reproduced, every, chunksize=50) if path] == []
+
+
+PROBES = [
+    ("group_and_batch_mm_kwargs($_, device=self.device, pin_memory=$_)", None, 4),
+    ("self.device", "class GPUModelRunner > def __init__", None),
+    ("nothing_of_the_kind(self)", None, 0),
+    ("self._dummy_run($...a)", "class GPUModelRunner", None),
+]
+
+
+@pytest.mark.parametrize(("match", "within", "expected"), PROBES)
+def test_counting_in_a_part_of_a_large_class_counts_all(
+    match: str, within: str | None, expected: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = read(root() / "v1/worker/gpu_model_runner.py")
+    probe = Probe(match, within)
+    in_part = Module(text).probe(probe)
+    monkeypatch.setattr("vlmopt.rewrite.module._LARGE", len(text))
+    assert in_part == Module(text).probe(probe)
+    assert in_part > 0 if expected is None else in_part == expected
