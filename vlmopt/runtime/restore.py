@@ -23,6 +23,7 @@ from vllm.multimodal.inputs import (
 from . import keys
 from .h2d import copy_together
 from .layout import Parcel, decode
+from .ones import ones
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class RestoredField(BaseMultiModalField):
         device = torch.device("cpu" if device is None else device)
         data = [elem.data for elem in elems]
         if all(isinstance(part, Ones) for part in data):
-            return _ones((sum(part.shape[0] for part in data), *data[0].shape[1:]), device)
+            return ones((sum(part.shape[0] for part in data), *data[0].shape[1:]), device)
         if all(isinstance(part, PackedPixels) for part in data):
             return _restore(data, device, pin_memory=pin_memory)
         stock = next(elem.field.stock for elem in elems if elem.field.stock is not None)
@@ -87,18 +88,13 @@ def _restored(item: MultiModalKwargsItem, fields: set[str]) -> MultiModalKwargsI
             pixels = PackedPixels(elem.data, decode(item[keys.PLAN].data))
             restored[field] = MultiModalFieldElem(data=pixels, field=RestoredField())
         elif (field := keys.ones_field(key)) is not None:
-            ones = Ones(tuple(elem.data.tolist()))
-            restored[field] = MultiModalFieldElem(data=ones, field=RestoredField())
+            shape = Ones(tuple(elem.data.tolist()))
+            restored[field] = MultiModalFieldElem(data=shape, field=RestoredField())
         elif key in fields and elem.data is not None:
             restored[key] = MultiModalFieldElem(data=elem.data, field=RestoredField(stock=elem.field))
         elif key != keys.PLAN:
             restored[key] = elem
     return MultiModalKwargsItem(restored)
-
-
-def _ones(shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Ones that occupy one element: equal to a tensor of ones for every reader, and never written to."""
-    return torch.ones((), dtype=torch.int64, device=device).expand(shape)
 
 
 def _restore(pixels: list[PackedPixels], device: torch.device, *, pin_memory: bool) -> Any:
@@ -133,7 +129,7 @@ def _restore(pixels: list[PackedPixels], device: torch.device, *, pin_memory: bo
 def _alone(data: Any, device: torch.device, pin_memory: bool) -> Any:
     """One item's tensor on `device`, for a batch that mixes packed and unpacked items."""
     if isinstance(data, Ones):
-        return _ones(data.shape, device)
+        return ones(data.shape, device)
     if isinstance(data, PackedPixels):
         from .arrange import write_item
 
