@@ -3,7 +3,8 @@
 Normalising works on each value alone, so on uint8 input it is a table of 256 results a channel. The stock
 processor is run on pictures whose bytes after its resize are known; what it makes of them is the table. A
 table that would need two results for one byte means that some byte was not what the geometry says, and
-nothing is trusted. One picture holds every value in every channel, the others put the resize to the test.
+nothing is trusted. One picture holds every value in every channel, the others put the resize to the test, and
+where the tensor's size follows the picture's, two more its limits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from PIL import Image
 from vllm.multimodal.inputs import MultiModalBatchedField, MultiModalKwargsItems
 
 from .arrange import write_item
-from .geometry import Geometry
+from .geometry import Geometry, Unsupported
 from .layout import DTYPES, Layout, Parcel
 from .packing import with_packed_fields
 
@@ -60,16 +61,37 @@ class Calibration:
         return self.table.contiguous().view(-1).view(torch.uint8).numpy()
 
 
+_LARGEST = 4096
+"""Pixels on a side of the largest picture that a limit is looked for with."""
+
+
 def sample_pictures() -> list[Image.Image]:
-    """One picture of 256 flat fields, whose values outlive any resize; two of noise over a ramp."""
+    """One picture of 256 flat fields, whose values outlive any resize; others of noise over a ramp.
+
+    The last is a ribbon, which reaches what limits tiles in a row and lengths of a side.
+    """
     ramp = np.arange(256, dtype=np.uint8).reshape(16, 16).repeat(24, 0).repeat(24, 1)
     fields = np.stack([ramp, 255 - ramp, ramp * np.uint8(7) + np.uint8(31)], axis=-1)
     pictures = [fields]
     noise = np.random.default_rng(2603)
-    for height, width in ((97, 146), (190, 61)):
+    for height, width in ((97, 146), (190, 61), (18, 640)):
         slope = np.linspace(0, 200, width)[None, :, None]
         pictures.append((slope + noise.integers(0, 56, (height, width, 3))).astype(np.uint8))
     return [Image.fromarray(picture) for picture in pictures]
+
+
+def limit_pictures(geometry: Geometry) -> list[Image.Image]:
+    """The smallest picture, and one so large that a larger one would make no more; none for fixed windows."""
+    try:
+        small, large = (geometry.layout(side, side) for side in (16, 512))
+    except Unsupported:
+        return []
+    if small.window == large.window:
+        return []
+    side = 512
+    while side < _LARGEST and large.window != (larger := geometry.layout(2 * side, 2 * side)).window:
+        side, large = 2 * side, larger
+    return [Image.new("RGB", (16, 16)), Image.new("RGB", (side, side))]
 
 
 def calibrate(processor: Any, geometry: Geometry, outputs: Mapping[str, str]) -> Calibration:
@@ -95,6 +117,8 @@ def calibrate(processor: Any, geometry: Geometry, outputs: Mapping[str, str]) ->
     read = _read_table(_as_windows(pixels, layout), _bytes_of(fields, layout))
     for pictures, stock in runs:
         _check(pictures, stock, geometry, outputs, read)
+    for picture in limit_pictures(geometry):
+        _check_shape(_stock(processor, [picture])[name], geometry.layout(*picture.size))
     table = None if pixels.dtype == torch.uint8 else read.view(pixels.dtype)
     constants = _constants([stock for _, stock in runs], outputs)
     calibration = Calibration(table, pixels.dtype, stacked, constants)
@@ -172,12 +196,16 @@ def _as_windows(pixels: torch.Tensor, layout: Layout) -> torch.Tensor:
     Raises:
         Mismatch: the shape is not the layout's.
     """
+    _check_shape(pixels, layout)
+    return pixels.reshape(pixels.shape[0], 3, -1)
+
+
+def _check_shape(pixels: torch.Tensor, layout: Layout) -> None:
     if tuple(pixels.shape) != layout.shape:
         raise Mismatch(
             f"a picture of {layout.width} x {layout.height} pixels becomes {tuple(pixels.shape)} in stock, "
             f"{layout.shape} by the geometry"
         )
-    return pixels.reshape(pixels.shape[0], 3, -1)
 
 
 def _read_table(stock: torch.Tensor, ours: torch.Tensor) -> torch.Tensor:

@@ -8,12 +8,14 @@ what the device would rebuild.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from PIL import Image
 from transformers import BatchFeature
+from transformers.image_processing_utils import BaseImageProcessor
 
 from . import keys
 from .arrange import cut_windows
@@ -155,7 +157,7 @@ def _mask_shape(layout: Layout) -> torch.Tensor:
 
 def _parameters(processor: Any, spec: Mapping[str, Any]) -> dict[str, Any]:
     """The geometry's parameters, read where the spec says that stock's own processor keeps them."""
-    hf_processor = processor.info.get_hf_processor()
+    hf_processor = _as_called(processor)
 
     def value(entry: Any) -> Any:
         if isinstance(entry, Mapping):
@@ -164,6 +166,27 @@ def _parameters(processor: Any, spec: Mapping[str, Any]) -> dict[str, Any]:
 
     parameters = {name: value(entry) for name, entry in spec["parameters"].items()}
     return {**parameters, "library": spec["library"], "resample": _filter(value(spec["resample"]))}
+
+
+def _as_called(processor: Any) -> Any:
+    """Stock's HF processor with its image processor's attributes as they hold in a call.
+
+    The engine's own processor arguments are handed to each call and do not all reach the attributes. The
+    image processor knows best what they mean, so it is made again with them.
+    """
+    hf_processor = processor.info.get_hf_processor()
+    merged = processor.info.ctx.get_merged_mm_kwargs({})
+    arguments = {key: value for key, value in merged.items() if not key.endswith("_kwargs")}
+    arguments |= merged.get("images_kwargs") or {}
+    image_processor = getattr(hf_processor, "image_processor", None)
+    if not arguments or not isinstance(image_processor, BaseImageProcessor):
+        return hf_processor
+    as_called = copy.copy(hf_processor)
+    try:
+        as_called.image_processor = type(image_processor).from_dict(image_processor.to_dict(), **arguments)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise Unsupported(f"the processor arguments {arguments} of the engine: {error}") from error
+    return as_called
 
 
 def _attribute(root: Any, path: str) -> Any:

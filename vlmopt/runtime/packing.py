@@ -40,11 +40,11 @@ _building = threading.Lock()
 @contextmanager
 def stock_behaviour() -> Iterator[None]:
     """In this thread the processor behaves as stock's for as long as the context lasts."""
-    _calls.probing = True
+    outer, _calls.probing = _calls.probing, True
     try:
         yield
     finally:
-        _calls.probing = False
+        _calls.probing = outer
 
 
 def pack_images(processor: Any, mm_items: Any, hf_kwargs: Mapping[str, object]) -> BatchFeature | None:
