@@ -15,12 +15,16 @@ class Request:
     `images` holds what vLLM itself accepts: PIL images of any mode, numpy arrays and torch tensors go in as
     they are; ``bytes`` are an encoded file and are opened as the server opens them (``ImageMediaIO``).
     `cached` sends the request through the worker's processor cache, which is the default way of a server.
+    `more` is data of other modalities, and takes the place of the images where it names theirs; `uuids` are
+    the user's own names of items, by modality.
     """
 
     prompt: str | list[int]
     images: tuple[Any, ...]
     mm_processor_kwargs: Mapping[str, Any] = field(default_factory=dict)
     cached: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
+    uuids: Mapping[str, list[str | None]] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,10 +97,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Load:
-    """Makes the model in `folder` the one that the next messages speak of. Answered by None."""
+    """Makes the model in `folder` the one that the next messages speak of. Answered by None.
+
+    `config` holds further arguments of ``ModelConfig``.
+    """
 
     folder: str
     trust_remote_code: bool
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONHASHSEED": "0",  # vLLM hashes embeddings in the order of a set of names
     }
     left_out = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
     environment = {key: value for key, value in os.environ.items() if key not in left_out} | ours
@@ -96,9 +97,12 @@ class Worker:
                 raise WorkerDiedError(f"the worker imported vLLM from {home}, not from {self._fork}")
         return self._hello
 
-    def load(self, folder: Path, *, trust_remote_code: bool = False) -> None:
-        """Makes the model in `folder` the one that is asked from now on. Loaded models stay loaded."""
-        self._ask(Load(str(folder), trust_remote_code))
+    def load(self, folder: Path, *, trust_remote_code: bool = False, **config: Any) -> None:
+        """Makes the model in `folder` the one that is asked from now on. Loaded models stay loaded.
+
+        `config` holds further arguments of vLLM's ``ModelConfig``.
+        """
+        self._ask(Load(str(folder), trust_remote_code, config))
 
     def process(self, *requests: Request, data: bool = False) -> Outcome:
         """Processes each request, then batches all their items together, as the engine does for one step."""

@@ -44,15 +44,18 @@ Items = list[tuple[str, MultiModalKwargsItem]]
 class Frontend:
     """vLLM's frontend for one model, without a server: from a request to what an engine process receives."""
 
-    def __init__(self, folder: str, trust_remote_code: bool) -> None:
+    def __init__(self, message: Load) -> None:
+        usual = {
+            "tokenizer": message.folder,
+            "dtype": "bfloat16",
+            "max_model_len": 8192,
+            "mm_processor_cache_gb": 1,
+            "seed": 0,
+        }
         config = ModelConfig(
-            model=folder,
-            tokenizer=folder,
-            dtype="bfloat16",
-            max_model_len=8192,
-            trust_remote_code=trust_remote_code,
-            mm_processor_cache_gb=1,
-            seed=0,
+            model=message.folder,
+            trust_remote_code=message.trust_remote_code,
+            **(usual | message.config),
         )
         self.processor = MULTIMODAL_REGISTRY.create_processor(config)
         self.cache = MultiModalProcessorOnlyCache(config)
@@ -65,7 +68,8 @@ class Frontend:
     def call(self, request: Request, images: list[Any]) -> Any:
         return self.processor(
             request.prompt,
-            mm_items=self.processor.info.parse_mm_data({"image": images} if images else {}),
+            mm_items=self.processor.info.parse_mm_data(({"image": images} if images else {}) | request.more),
+            mm_uuid_items=request.uuids,
             hf_processor_mm_kwargs=request.mm_processor_kwargs,
             cache=self.cache if request.cached else None,
         )
@@ -146,7 +150,7 @@ def describe(error: BaseException) -> Error:
 def main() -> None:
     torch.set_num_threads(1)
     pipe = Connection(int(sys.argv[1]))
-    frontends: dict[Load, Frontend] = {}
+    frontends: dict[str, Frontend] = {}
     frontend: Frontend | None = None
     pipe.send_bytes(pickle.dumps(Hello(vllm.__file__, vllm.__version__)))
     while True:
@@ -156,8 +160,8 @@ def main() -> None:
             return
         answer: Outcome | Timing | None = None
         if isinstance(message, Load):
-            frontend = frontends.get(message) or Frontend(message.folder, message.trust_remote_code)
-            frontends[message] = frontend
+            frontend = frontends.get(repr(message)) or Frontend(message)
+            frontends[repr(message)] = frontend
         elif frontend is None:
             raise RuntimeError("no model is loaded")
         elif isinstance(message, Process):
