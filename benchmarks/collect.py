@@ -1,6 +1,6 @@
 """Measures stock and fork for every model that the tests know, and writes one JSON file.
 
-    python benchmarks/collect.py docs/figures/results.json [--quick]
+    python benchmarks/collect.py docs/figures/results.json [--models A B] [--quick]
 
 Forks are made of the installed vLLM. The host stage and the time to first token are measured over the default
 sizes, one thread an engine. Takes about 20 minutes on 2 idle cores; --quick measures one size.
@@ -42,6 +42,7 @@ def run(*command: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure stock and fork for every model.")
     parser.add_argument("out", type=Path)
+    parser.add_argument("--models", nargs="+", default=model_names(), choices=model_names())
     parser.add_argument("--quick", action="store_true", help="one image size alone")
     options = parser.parse_args()
     sizes = {"host": SIZES, "ttft": FIRST_TOKEN_SIZES}
@@ -49,7 +50,7 @@ def main() -> None:
         sizes = {program: ["640x480"] for program in sizes}
     models: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in model_names():
+        for name in options.models:
             fork = f"{folder}/{name}"
             run("-c", "from vlmopt.cli import main; main()", "apply", "--model", name, "--out", fork)
             models[name] = {}

@@ -88,13 +88,18 @@ def table(models: dict[str, Any], program: str, columns: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
+def many_sizes(models: dict[str, Any]) -> bool:
+    """Whether more than one image size was measured."""
+    return len({row["size"] for results in models.values() for row in results["host"]}) > 1
+
+
 def page(results: dict[str, Any]) -> str:
     """The page of figures."""
     machine, models = results["machine"], results["models"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     target = yaml.safe_load((ROOT / "benchmarks" / "targets.yaml").read_text("utf-8"))
     goals = []
-    for goal in target:
+    for goal in (goal for goal in target if goal["model"] in models):
         row = row_of(models[goal["model"]][goal["program"]], PHOTO)
         goals.append(
             f"| {title_of(goal['model'])} | {goal['what']} | {goal['at_most']:.3g} | {row[goal['key']]:.3g} |"
@@ -108,10 +113,12 @@ def page(results: dict[str, Any]) -> str:
         "ratio of bytes": "sent ratio",
     }
     first = {"stock ms": "stock ms", "fork ms": "fork ms", "ratio": "ratio"}
+    by_size = "![Ratios over image sizes](figures/host-by-size.svg)\n\n" if many_sizes(models) else ""
     return f"""# Figures
 
 Stock and fork alternate in one run on the same machine; medians; ratios are fork over stock. Measured on
-{machine["date"]} on {machine["cpu"]}, no GPU, one thread an engine: {versions}.
+{machine["date"]} on {machine["cpu"]}, no GPU, one thread an engine:
+{versions}.
 
 Weights are dummies and towers are shrunk (hidden size 32 to 64, one layer), so that the time to first token
 is the host's and the rebuild's. Here the rebuild of an image also runs on the CPU, in the engine process; it
@@ -119,9 +126,7 @@ is part of the time to first token and not of the processor call.
 
 ![Host cost of one image](figures/host.svg)
 
-![Ratios over image sizes](figures/host-by-size.svg)
-
-Make them anew with `python benchmarks/collect.py docs/figures/results.json`, then `python benchmarks/draw.py
+{by_size}Make them anew with `python benchmarks/collect.py docs/figures/results.json`, then `python benchmarks/draw.py
 docs/figures/results.json`.
 
 ## What was aimed at, {PHOTO}
@@ -147,7 +152,8 @@ def main() -> None:
     results = json.loads(results_file.read_text("utf-8"))
     plt.rcParams["svg.hashsalt"] = "vlmopt"
     draw_one_size(results["models"], results_file.with_name("host.svg"))
-    draw_by_size(results["models"], results_file.with_name("host-by-size.svg"))
+    if many_sizes(results["models"]):
+        draw_by_size(results["models"], results_file.with_name("host-by-size.svg"))
     (results_file.parents[1] / "figures.md").write_text(page(results), "utf-8")
 
 
