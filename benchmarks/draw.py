@@ -126,8 +126,8 @@ is part of the time to first token and not of the processor call.
 
 ![Host cost of one image](figures/host.svg)
 
-{by_size}Make them anew with `python benchmarks/collect.py docs/figures/results.json`, then `python benchmarks/draw.py
-docs/figures/results.json`.
+{by_size}Make them anew with `python benchmarks/collect.py docs/figures/results.json`, then
+`python benchmarks/draw.py docs/figures/results.json`.
 
 ## What was aimed at, {PHOTO}
 
