@@ -1,7 +1,5 @@
 """The scan: every image-capable architecture against every recipe; drift and damage are rows, not errors."""
 
-import os
-import resource
 from typing import Any
 
 import pytest
@@ -132,12 +130,10 @@ def test_files_of_a_tree_behind_a_network_are_asked_for_together() -> None:
 
 @pytest.mark.engine
 @pytest.mark.slow
-def test_all_of_vllm_without_drift_in_time() -> None:
+def test_all_of_vllm_without_drift() -> None:
     tree = find_installed()
     assert tree is not None
-    before = _seconds()
     result = scan(tree, list_specs(), load_rules(), workers=2)
-    spent = _seconds() - before
     assert len(result.rows) >= 95
     assert {row.spec for row in result.rows} >= {spec.name for spec in list_specs()}
     assert [(row.architecture, row.problem) for row in result.rows if row.problem] == []
@@ -148,11 +144,3 @@ def test_all_of_vllm_without_drift_in_time() -> None:
         if f.status == "drifted"
     ]
     assert drifts == []
-    assert spent <= 2 * 20  # 20 s on 2 cores; other work on the machine does not count
-
-
-def _seconds() -> float:
-    """Processor seconds of this process and of those that it has waited for."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    times = os.times()
-    return times.user + times.system + children.ru_utime + children.ru_stime
