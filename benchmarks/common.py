@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.support.images import ImageCase  # noqa: E402
 from tests.support.models import build_model_folder, load_model, model_names  # noqa: E402
-from tests.support.protocol import Request  # noqa: E402
-from tests.support.worker import Worker  # noqa: E402
+from vlmopt.engine.protocol import Request  # noqa: E402
+from vlmopt.engine.worker import Worker  # noqa: E402
+from vlmopt.verify.images import ImageCase  # noqa: E402
 
 SIZES = ["224x224", "640x480", "1024x768", "2048x1536", "4096x3072", "4096x4096"]
 WARM_UP, ROUNDS = 3, 15

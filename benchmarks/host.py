@@ -15,7 +15,7 @@ from common import alternate, arguments, pair, photograph_of, report
 def main() -> None:
     options = arguments("The host's cost of one image request, stock against fork.")
     rows: list[dict[str, Any]] = []
-    with pair(options, "tests.support.worker_child") as (workers, prompt):
+    with pair(options, "vlmopt.engine.frontend") as (workers, prompt):
         for size in options.size:
             request = photograph_of(size, prompt)
             stock, fork = alternate(workers, lambda worker, r=request: worker.time(r), options.rounds)

@@ -132,6 +132,39 @@ class Images(_Facts):
         return self
 
 
+class Requests(_Facts):
+    """What a request to the model looks like; verification makes its prompts from it."""
+
+    image: Annotated[str, Field(min_length=1, description="What stands for one image in a prompt.")]
+    prompt: Annotated[str, Field(description="A whole prompt; {images} is where the images go.")]
+    processor_kwargs: Annotated[
+        list[dict[str, JsonValue]], Field(description="mm_processor_kwargs that a request may bring.")
+    ] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _prompt_has_a_place_for_images(self) -> Requests:
+        if self.prompt.count("{images}") != 1:
+            raise ValueError("prompt needs {images} exactly once")
+        return self
+
+    def prompt_for(self, images: int) -> str:
+        """The prompt for a number of images, one directly after the other."""
+        return self.prompt.replace("{images}", self.image * images)
+
+
+class Small(_Facts):
+    """A small model folder: geometry, tokenizer and placeholders of the model, towers shrunk, seeded weights.
+
+    Paths are relative to the spec's file.
+    """
+
+    files: Annotated[str, Field(description="Folder of the files that are copied; NAME.txt becomes NAME.")]
+    tokenizer: Annotated[str, Field(description="tokenizer.json, packed with xz.")]
+    trust_remote_code: Annotated[
+        bool, Field(description="Whether the folder's own Python must be run to load its configuration.")
+    ] = False
+
+
 class Spec(_Facts):
     """The facts of one model."""
 
@@ -147,9 +180,8 @@ class Spec(_Facts):
     model: ModelFacts
     placeholder: Placeholder | None = None
     images: Images
-    engine: Annotated[dict[str, JsonValue], Field(description="Notes for tests and verification.")] = Field(
-        default_factory=dict
-    )
+    requests: Requests | None = None
+    small: Small | None = None
 
     _document: yamlfile.Document | None = PrivateAttr(default=None)
 

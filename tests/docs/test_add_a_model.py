@@ -13,10 +13,10 @@ import pytest
 import yaml
 from PIL import Image
 
-from tests.support.compare import differences
 from tests.support.models import ASSETS
-from tests.support.protocol import Process, Request
-from tests.support.worker import Worker
+from vlmopt.engine.protocol import Process, Request
+from vlmopt.engine.worker import Worker
+from vlmopt.verify.compare import differences
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "add-a-model.md"

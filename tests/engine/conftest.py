@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.worker import PYCACHE, ROOT, Worker
+from vlmopt.engine.worker import PYCACHE, ROOT, Worker
 
 APPLY_S = 120
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from tests.support.compare import differences
 from tests.support.models import Model, load_model, model_names
-from tests.support.prompts import RequestCase, load_tokenizer, random_request
-from tests.support.protocol import Outcome, Process
-from tests.support.worker import Worker
+from vlmopt.engine.protocol import Outcome, Process
+from vlmopt.engine.worker import Worker
+from vlmopt.verify.compare import differences
+from vlmopt.verify.requests import RequestCase, load_tokenizer, random_request
 
 IMAGES = int(os.environ.get("VLMOPT_EXAMPLES", "200"))
 SEED = int(os.environ.get("VLMOPT_SEED", "0"))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.compare import differences
-from tests.support.images import ImageCase
 from tests.support.models import Model, load_model, model_names
 from tests.support.overlay import write_overlay
-from tests.support.prompts import RequestCase, load_tokenizer
-from tests.support.protocol import Outcome, Request
-from tests.support.worker import Worker, WorkerDiedError
+from vlmopt.engine.protocol import Outcome, Request
+from vlmopt.engine.worker import Worker, WorkerDiedError
+from vlmopt.verify.compare import differences
+from vlmopt.verify.images import ImageCase
+from vlmopt.verify.requests import RequestCase, load_tokenizer
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 

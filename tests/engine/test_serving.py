@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.support.images import photograph
 from tests.support.models import ASSETS, load_model, model_names
-from tests.support.server import Answer, Server, free_port, image_part
-from tests.support.worker import ROOT, engine_environment
+from tests.support.photos import photograph
+from vlmopt.engine.server import Answer, Server, free_port, image_part
+from vlmopt.engine.worker import ROOT, engine_environment
 
 TOKENS = 8
 CONCURRENT = 8

@@ -19,12 +19,12 @@ import torch
 import yaml
 from PIL import Image
 
-from tests.support.compare import differences
-from tests.support.images import ImageCase
 from tests.support.models import Model, load_model, model_names
-from tests.support.prompts import load_tokenizer
-from tests.support.protocol import Load, Outcome, Process, Request
-from tests.support.worker import Worker
+from vlmopt.engine.protocol import Load, Outcome, Process, Request
+from vlmopt.engine.worker import Worker
+from vlmopt.verify.compare import differences
+from vlmopt.verify.images import ImageCase
+from vlmopt.verify.requests import load_tokenizer
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 

@@ -1,25 +1,19 @@
-"""Model folders that a real vLLM loads: everything real but the towers, which are shrunk; no weights."""
+"""The models that tests run: every spec that describes a small model folder."""
 
-import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from vlmopt.small import requests_of, small_of, write_small_folder
+from vlmopt.specs import list_specs, load_spec
 
 ASSETS = Path(__file__).parents[1] / "assets"
-MODELS = ASSETS / "models"
 
 
 @dataclass(frozen=True)
 class Model:
-    """What ``meta.yaml`` of a model folder says.
-
-    ``prompt`` holds ``{images}`` where the images go; ``image`` stands for one image there.
-    ``processor_kwargs`` are arguments (``mm_processor_kwargs``) that a request may bring.
-    ``serve`` asks for the tests that start whole servers with this model.
-    """
+    """What tests must know of a model, read from its spec."""
 
     name: str
     title: str
@@ -28,7 +22,6 @@ class Model:
     image: str
     prompt: str
     processor_kwargs: Sequence[Mapping[str, Any]]
-    serve: bool = False
 
     def prompt_for(self, images: int) -> str:
         """The model's own question about `images` images, with one placeholder for each."""
@@ -36,26 +29,25 @@ class Model:
 
 
 def model_names() -> list[str]:
-    """The names of all model folders, sorted."""
-    return sorted(path.parent.name for path in MODELS.glob("*/meta.yaml"))
+    """The names of all models with a small folder, sorted."""
+    return [spec.name for spec in list_specs() if spec.small]
 
 
 def load_model(name: str) -> Model:
-    """Reads ``meta.yaml`` of the model folder `name`. Raises FileNotFoundError when there is none."""
-    return Model(name=name, **yaml.safe_load((MODELS / name / "meta.yaml").read_text("utf-8")))
+    """The facts of one model."""
+    spec = load_spec(name)
+    requests, small = requests_of(spec), small_of(spec)
+    return Model(
+        spec.name,
+        spec.title,
+        small.tokenizer,
+        small.trust_remote_code,
+        requests.image,
+        requests.prompt,
+        requests.processor_kwargs,
+    )
 
 
 def build_model_folder(name: str, into: Path) -> Path:
-    """Writes the model folder `name` below `into`, its tokenizer unpacked, and returns the folder.
-
-    A hub folder's own Python files are kept here as ``NAME.py.txt``: they are the model's data, not our code.
-    """
-    model = load_model(name)
-    folder = into / name
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in (MODELS / name).iterdir():
-        if path.name != "meta.yaml":
-            (folder / path.name.removesuffix(".txt")).write_bytes(path.read_bytes())
-    packed = (ASSETS / "tokenizers" / f"{model.tokenizer}.json.xz").read_bytes()
-    (folder / "tokenizer.json").write_bytes(lzma.decompress(packed))
-    return folder
+    """Writes the small model folder of `name` below `into`, without weights, and returns it."""
+    return write_small_folder(load_spec(name), into)

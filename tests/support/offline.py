@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from tests.support.images import photograph
 from tests.support.models import load_model
+from tests.support.photos import photograph
 
 TOKENS = 8
 ENGINE = {

@@ -1,50 +1,46 @@
 """Long-lived processes with vLLM's real processors; stock and fork never share one."""
 
-import os
+from __future__ import annotations
+
 import pickle
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from multiprocessing import Pipe
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.protocol import Error, FirstToken, Hello, Load, Outcome, Process, Request, Time, Timing
+from vlmopt.engine.environment import engine_environment
+from vlmopt.engine.protocol import (
+    Answered,
+    Error,
+    FirstToken,
+    Generate,
+    Hello,
+    Load,
+    Message,
+    Outcome,
+    Process,
+    Request,
+    Time,
+    Timing,
+)
+from vlmopt.errors import VlmoptError
 
-ROOT = Path(__file__).parents[2]
-PYCACHE = Path(tempfile.gettempdir()) / f"vlmopt-tests-pycache-{os.getuid()}"
+PROCESSORS = "vlmopt.engine.frontend"
+ENGINE = "vlmopt.engine.offline"
 START_S, ANSWER_S = 180, 300
 
 
-class WorkerDiedError(RuntimeError):
-    """The process ended or fell silent; the message holds the end of what it wrote."""
+class WorkerDiedError(VlmoptError):
+    """The process ended or fell silent. `output` holds the end of what it wrote."""
 
-
-def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
-    """The environment of a process that runs vLLM offline on the CPU: stock's, or with `fork` that fork's.
-
-    `scratch` takes what transformers writes (remote code modules), so that two engines never write one file.
-    """
-    ours = {
-        "HF_HUB_OFFLINE": "1",
-        "HF_MODULES_CACHE": str(scratch / "modules"),
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_LOGGING_LEVEL": "ERROR",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "PYTHONHASHSEED": "0",  # vLLM hashes embeddings in the order of a set of names
-    }
-    left_out = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
-    environment = {key: value for key, value in os.environ.items() if key not in left_out} | ours
-    if sys.dont_write_bytecode:
-        # Compiling torch and vLLM takes ten seconds a process: keep the bytecode, outside the installation.
-        environment["PYTHONPYCACHEPREFIX"] = str(PYCACHE)
-    if fork is not None:
-        environment["PYTHONPATH"] = str(fork.resolve())
-    return environment
+    def __init__(self, what: str, output: str) -> None:
+        last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
+        super().__init__(f"{what}; its last line was: {last[:300]}" if last else what)
+        self.output = output
 
 
 class Worker:
@@ -52,10 +48,17 @@ class Worker:
 
     Use it as a context manager: the process ends with the block. It also ends when this process does.
     Starting takes seconds and happens in the background: start both workers of a pair, then `load`.
-    `child` is the module that it runs: processors alone, or a whole engine.
+    `child` is the module that it runs: `PROCESSORS` alone, or a whole `ENGINE`. `environment` is added to
+    what `engine_environment` gives.
     """
 
-    def __init__(self, fork: Path | None = None, *, child: str = "tests.support.worker_child") -> None:
+    def __init__(
+        self,
+        fork: Path | None = None,
+        *,
+        child: str = PROCESSORS,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="worker-")
         scratch = Path(self._scratch.name)
         self._output = scratch / "output"
@@ -63,8 +66,8 @@ class Worker:
         with theirs, self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", child, str(theirs.fileno())],
-                cwd=ROOT,
-                env=engine_environment(fork, scratch),
+                cwd=scratch,
+                env=engine_environment(fork, scratch) | dict(environment or {}),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -94,7 +97,7 @@ class Worker:
             self._hello = self._receive(START_S)
             home = Path(self._hello.vllm).parents[1]
             if self._fork is not None and home != self._fork.resolve():
-                raise WorkerDiedError(f"the worker imported vLLM from {home}, not from {self._fork}")
+                raise WorkerDiedError(f"the worker imported vLLM from {home}, not from {self._fork}", "")
         return self._hello
 
     def load(self, folder: Path, *, trust_remote_code: bool = False, **config: Any) -> None:
@@ -104,19 +107,30 @@ class Worker:
         """
         self._ask(Load(str(folder), trust_remote_code, config))
 
-    def process(self, *requests: Request, data: bool = False) -> Outcome:
-        """Processes each request, then batches all their items together, as the engine does for one step."""
-        return self._ask(Process(requests, data))
+    def process(self, *requests: Request, data: bool = False, embed: bool = False) -> Outcome:
+        """Processes each request, then batches all their items together, as the engine does for one step.
+
+        With `embed`, which needs the `ENGINE`, the outcome has what the vision tower makes of each batch.
+        """
+        outcome: Outcome = self._ask(Process(requests, data, embed))
+        return outcome
+
+    def generate(self, *requests: Request, tokens: int) -> Answered:
+        """Asks the `ENGINE` for greedy answers to all requests at once."""
+        answered: Answered = self._ask(Generate(requests, tokens))
+        return answered
 
     def time(self, request: Request) -> Timing:
         """Processes `request` once, with a clock around it."""
-        return self._ask(Time(request))
+        timing: Timing = self._ask(Time(request))
+        return timing
 
     def first_token(self, request: Request) -> FirstToken | Error:
-        """Asks a worker that runs ``tests.support.engine_child`` for one token, with a clock around it."""
-        return self._ask(Time(request))
+        """Asks the `ENGINE` for one token, with a clock around it."""
+        answer: FirstToken | Error = self._ask(Time(request))
+        return answer
 
-    def start(self, message: Load | Process | Time) -> None:
+    def start(self, message: Message) -> None:
         """Sends a message and does not wait, so that two workers can work at once; then call `finish`."""
         self.hello()
         try:
@@ -128,7 +142,7 @@ class Worker:
         """The answer to the message that `start` sent."""
         return self._receive(ANSWER_S)
 
-    def _ask(self, message: Load | Process | Time) -> Any:
+    def _ask(self, message: Message) -> Any:
         self.start(message)
         return self.finish()
 
@@ -142,4 +156,5 @@ class Worker:
 
     def _died(self, how: str) -> WorkerDiedError:
         tail = self._output.read_text("utf-8", "replace")[-3000:]
-        return WorkerDiedError(f"the worker {how}; its output ends with:\n{tail}")
+        which = "stock" if self._fork is None else f"the fork {self._fork}"
+        return WorkerDiedError(f"the process with {which} {how}", tail)

@@ -1,19 +1,31 @@
-"""What a test asks of an engine's processor, and what it gets back.
+"""What is asked of a process with a vLLM in it, and what it answers.
 
 Both sides of the pipe import this file and nothing else of ours, so it imports no vLLM.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorImage:
+    """An image that is to be handed to vLLM as a torch tensor, uint8, channels first."""
+
+    array: np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class Request:
     """One prompt with its images, as one user would send it.
 
-    `images` holds what vLLM itself accepts: PIL images of any mode, numpy arrays and torch tensors go in as
-    they are; ``bytes`` are an encoded file and are opened as the server opens them (``ImageMediaIO``).
+    `images` holds what vLLM itself accepts: PIL images of any mode and numpy arrays go in as they are, a
+    `TensorImage` as a torch tensor; ``bytes`` are an encoded file and are opened as the server opens them
+    (``ImageMediaIO``).
     `cached` sends the request through the worker's processor cache, which is the default way of a server.
     `more` is data of other modalities, and takes the place of the images where it names theirs; `uuids` are
     the user's own names of items, by modality.
@@ -33,7 +45,7 @@ class Error:
 
     kind: str
     message: str
-    cause: "Error | None" = None
+    cause: Error | None = None
 
 
 @dataclass(frozen=True)
@@ -78,12 +90,14 @@ class Prompt:
 class Batch:
     """One call of ``embed_multimodal``: the modality, how many items, and its keyword arguments.
 
-    A list argument has one entry an element, named ``key[0]``, ``key[1]``, ...
+    A list argument has one entry an element, named ``key[0]``, ``key[1]``, ... `embeddings` holds what the
+    call returned, one tensor an item, where it was made.
     """
 
     modality: str
     items: int
     tensors: Mapping[str, Tensor]
+    embeddings: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,11 +125,41 @@ class Load:
 class Process:
     """Asks for the `Outcome` of requests whose items are batched together.
 
-    With `data` the tensors of the answer carry their bytes.
+    With `data` the tensors of the answer carry their bytes; with `embed` the vision tower runs on each batch.
     """
 
     requests: tuple[Request, ...]
     data: bool = False
+    embed: bool = False
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Asks for the greedy answers (`Answered`) to requests that arrive together, `tokens` tokens each."""
+
+    requests: tuple[Request, ...]
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer: token ids of the prompt and of the text, and of each step the likeliest tokens.
+
+    `logprobs` has one entry a step: (token id, log-probability) in the order of the engine.
+    """
+
+    prompt: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[tuple[tuple[int, float], ...], ...] = ()
+    error: Error | None = None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answers to requests that arrived together, and every batch that entered the vision tower."""
+
+    answers: tuple[Answer, ...]
+    batches: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,3 +193,6 @@ class Hello:
 
     vllm: str
     version: str
+
+
+Message = Load | Process | Generate | Time

@@ -1,0 +1,43 @@
+"""The environment of a process that runs vLLM: stock's or a fork's, offline, and calm enough to compare."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import vlmopt
+
+_BYTECODE = Path(tempfile.gettempdir()) / f"vlmopt-bytecode-{os.getuid()}"
+_LEFT_OUT = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+
+
+def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
+    """The environment in which Python imports stock vLLM or, with `fork`, the fork in that folder.
+
+    `scratch` takes what transformers writes (remote code modules), so that two engines never write one file.
+    The engine sees one thread, no network and no usage statistics.
+    """
+    ours = {
+        "HF_HUB_OFFLINE": "1",
+        "HF_MODULES_CACHE": str(scratch / "modules"),
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONHASHSEED": "0",  # vLLM hashes embeddings in the order of a set of names
+        "PYTHONSAFEPATH": "1",  # the current folder may hold a vllm
+    }
+    environment = {key: value for key, value in os.environ.items() if key not in _LEFT_OUT} | ours
+    if sys.dont_write_bytecode:
+        # Compiling torch and vLLM takes ten seconds a process: keep the bytecode, outside the installation.
+        environment["PYTHONPYCACHEPREFIX"] = str(_BYTECODE)
+    path = [str(fork.resolve())] if fork is not None else []
+    home = Path(vlmopt.__file__).parents[1]
+    if home.name != "site-packages":  # a checkout that is run without being installed
+        path.append(str(home))
+    environment["PYTHONPATH"] = os.pathsep.join(path)
+    return environment

@@ -1,0 +1,135 @@
+"""The request space: prompts in many shapes, with the images of `vlmopt.verify.images`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hypothesis import strategies as st
+
+from vlmopt.engine.protocol import Request
+from vlmopt.specs import Requests
+from vlmopt.verify.images import ImageCase, image_cases
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PLAIN_TEXTS = ["", "", "", " ", "\n", "Image: ", "ünï 😀 ", "  \n\n ", "日本語", "<", "'s"]
+Given = Literal["text", "ids", "odd ids"]
+
+
+@dataclass(frozen=True)
+class RequestCase:
+    """One request of a model, as a description that can be printed and written down.
+
+    `between` holds a text for each placeholder in the prompt, which comes before it, and `after` comes after
+    the last. There is one placeholder an image, except where the count is meant to be wrong.
+    `given` says how the prompt arrives: as text, as the token ids of that text, or as token ids that no
+    tokenizer would make of it (single bytes, and half a character).
+    """
+
+    images: tuple[ImageCase, ...] = ()
+    between: tuple[str, ...] = ()
+    after: str = ""
+    given: Given = "text"
+    processor_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    cached: bool = False
+
+    def text(self, requests: Requests) -> str:
+        """The prompt."""
+        images = "".join(text + requests.image for text in self.between) + self.after
+        return requests.prompt.replace("{images}", images)
+
+    def build(self, requests: Requests, tokenizer: Tokenizer) -> Request:
+        """The request itself."""
+        prompt: str | list[int] = self.text(requests)
+        if self.given == "ids":
+            prompt = tokenizer.encode(prompt).ids
+        elif self.given == "odd ids":
+            prompt = odd_ids(tokenizer, str(prompt))
+        made = {case: case.build() for case in self.images}
+        return Request(prompt, tuple(made[case] for case in self.images), self.processor_kwargs, self.cached)
+
+
+Case = tuple[RequestCase, ...]
+"""Requests that are in the engine together: their images are batched, and they share its caches."""
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The tokenizer of a model folder."""
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def odd_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    """Token ids of `prompt` with ordinary words spelt in single bytes, and half a character at the end."""
+    special = {number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+    ids: list[int] = []
+    for number in tokenizer.encode(prompt).ids:
+        spelt = [] if number in special else _letters(tokenizer, number)
+        ids += spelt or [number]
+    return [*ids, *_letters(tokenizer, tokenizer.encode("é").ids[0])[:1]]
+
+
+def _letters(tokenizer: Tokenizer, number: int) -> list[int]:
+    """The single bytes of a token, as token ids; empty where the vocabulary lacks one."""
+    letters = [tokenizer.token_to_id(letter) for letter in tokenizer.id_to_token(number) or ""]
+    return [letter for letter in letters if letter is not None] if None not in letters else []
+
+
+def texts(requests: Requests) -> st.SearchStrategy[str]:
+    """What may stand around a placeholder: nothing, plain text, other scripts, pieces of the placeholder."""
+    image = requests.image
+    pieces = [image[:-1], image[1:], image[: len(image) // 2], image[0] * 2, image.upper()]
+    special = [word for word in ("<|im_end|>", "<|endoftext|>") if word not in image]
+    return st.sampled_from(PLAIN_TEXTS) | st.sampled_from(pieces + special) | st.text(max_size=8)
+
+
+@st.composite
+def request_cases(draw: st.DrawFn, requests: Requests, *, large: bool = True) -> RequestCase:
+    """Requests of zero to four images; shrinks to one small image without text."""
+    count = draw(st.sampled_from((1,) * 14 + (0,) + (2,) * 3 + (3, 4)))
+    images = [draw(image_cases(large=large and count == 1)) for _ in range(count)]
+    if count > 1 and draw(st.integers(0, 2)) == 1:
+        images[-1] = images[0]
+    wrong = draw(st.sampled_from((0,) * 40 + (1, -1)))
+    words = texts(requests)
+    return RequestCase(
+        tuple(images),
+        tuple(draw(words) for _ in range(max(0, count + wrong))),
+        draw(words),
+        draw(st.sampled_from(("text", "text", "text", "ids", "odd ids"))),
+        draw(processor_arguments(requests)),
+        draw(st.booleans()),
+    )
+
+
+def processor_arguments(requests: Requests) -> st.SearchStrategy[Mapping[str, Any]]:
+    """Mostly none."""
+    some = st.sampled_from(requests.processor_kwargs) if requests.processor_kwargs else st.just({})
+    return st.sampled_from((0,) * 7 + (1,)).flatmap(lambda given: some if given else st.just({}))
+
+
+@st.composite
+def cases(draw: st.DrawFn, requests: Requests, *, large: bool = True) -> Case:
+    """One to three requests. A later one may have the images of the first, and its arguments or others."""
+    first = draw(request_cases(requests, large=large))
+    out = [first]
+    for _ in range(draw(st.sampled_from((0,) * 8 + (1, 1, 2)))):
+        other = draw(request_cases(requests, large=False))
+        again = draw(st.booleans())
+        if first.images and again:
+            other = RequestCase(
+                first.images, first.between, first.after, first.given, other.processor_kwargs, first.cached
+            )
+        out.append(other)
+    return tuple(out)
+
+
+def case_key(case: object) -> str:
+    """A text by which two cases are equal or not (mappings have no hash)."""
+    return json.dumps(case, default=lambda value: value.__dict__, sort_keys=True)
