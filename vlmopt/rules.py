@@ -193,7 +193,10 @@ class Rule(_Part):
     title: Annotated[str, Field(min_length=1, description="What the rule does, in one line.")]
     why: Annotated[str, Field(min_length=1, description="The cost that it removes, with figures.")]
     contract: Annotated[Contract, Field(description="What the rule promises about outputs.")]
-    bound: Annotated[str | None, Field(min_length=1, description="The tolerance of contract bounded.")] = None
+    bound: Annotated[
+        float | None,
+        Field(gt=0, description="Of contract bounded: how far a value that enters the tower may be off."),
+    ] = None
     needs: Annotated[list[RuleId], Field(description="Rules that must be in place before this one.")] = Field(
         default_factory=list
     )

@@ -40,7 +40,7 @@ def make_rules(folder: Path) -> Path:
     folder.mkdir()
     write_rule(folder, "fast-resize", FAST_RESIZE, runtime=["keys.py"], needs=["normalize"])
     write_rule(folder, "normalize", NORMALIZE, why="Été is\n---\nFrom 9 to 5.\n\ndiff --git a/x b/x")
-    write_rule(folder, "pinned", PINNED, contract="bounded", bound="1 of 255 a channel")
+    write_rule(folder, "pinned", PINNED, contract="bounded", bound=0.01)
     write_rule(folder, "rough", MOVE | {"replace": "move(item)"}, contract="approximate")
     return folder
 

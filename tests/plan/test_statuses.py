@@ -42,7 +42,7 @@ def test_a_condition_on_a_fact_that_no_spec_has(tmp_path: Path, path: str) -> No
 @pytest.fixture
 def family(tmp_path: Path) -> Path:
     write_rule(tmp_path, "base", PINNED)
-    write_rule(tmp_path, "bounded", FAST_RESIZE, contract="bounded", bound="1 of 255", needs=["base"])
+    write_rule(tmp_path, "bounded", FAST_RESIZE, contract="bounded", bound=0.01, needs=["base"])
     write_rule(tmp_path, "loose", NORMALIZE, contract="approximate", needs=["bounded"])
     write_rule(tmp_path, "quiet", MOVE | {"within": "def batch", "before": "log()"}, contract="n/a")
     return tmp_path

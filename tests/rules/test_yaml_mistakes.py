@@ -84,7 +84,7 @@ def test_the_two_files_are_sound(tmp_path: Path) -> None:
         ("    match: x", "    matsch: x", 8, "unknown key 'edits[1].matsch'; did you mean 'match'?"),
         ("contract: exact", "contract: perfect", 4, "contract: input should be 'exact', 'bounded'"),
         ("contract: exact", "contract: bounded", 1, "contract bounded needs it"),
-        ("contract: exact", "contract: exact\nbound: 1 of 255", 1, "bound belongs to contract bounded"),
+        ("contract: exact", "contract: exact\nbound: 0.01", 1, "bound belongs to contract bounded"),
         ("    replace: x = 2", "    replace: 3", 9, "edits[1].replace: input should be a valid string"),
         ("    replace: x = 2", "    times: 1", 6, "exactly one of replace, before"),
         ("    replace: x = 2", "    replace: x\n    after: y", 6, "found replace, after"),

@@ -17,7 +17,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class LockedRule:
-    """One rule: its file's sha256, and what became of it. `patch` is None unless the rule was applied."""
+    """One rule: its file's sha256, and what became of it. `patch` is None unless the rule was applied.
+
+    `bound` belongs to contract `bounded`: the largest absolute difference of a value that enters the tower.
+    """
 
     id: str
     sha256: str
@@ -26,6 +29,7 @@ class LockedRule:
     reason: str
     files: list[str]
     patch: str | None
+    bound: float | None = None
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def _blob(text: str) -> str:
 def _mail(rule: Rule, number: int, count: int, diff: str) -> str:
     subject = " ".join(f"{rule.id}: {rule.title}".split())
     subject = subject if subject.isascii() else Header(subject, "utf-8", maxlinelen=200).encode()
-    bound = f" ({rule.bound})" if rule.bound else ""
+    bound = f" ({rule.bound:g})" if rule.bound else ""
     text = f"{_message(rule.why)}\n\nContract: {rule.contract.value}{bound}\n"
     body = f"{text}---\n\n{diff}-- \nvlmopt {own_version()}\n\n"
     # Carriage returns at line ends would be lost on the way unless the text is packed.

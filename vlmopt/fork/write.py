@@ -117,6 +117,7 @@ def _lock(plan: Plan, changed: Mapping[str, str], patches: list[str], *, copy: b
             reason=entry.reason,
             files=list(entry.files),
             patch=next(unpatched) if entry.status == "applied" else None,
+            bound=entry.rule.bound,
         )
         for entry in plan.rules
     ]

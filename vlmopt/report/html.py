@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from vlmopt.plan import Status
-from vlmopt.report.patch import Patch
+from vlmopt.fork.series import Patch
 from vlmopt.report.wording import contract_words
 from vlmopt.rules import Contract
 

@@ -52,7 +52,7 @@ def _summary(applied: Sequence[RulePlan], left: Sequence[RulePlan]) -> str:
 
 def _applied(number: int, each: RulePlan) -> list[str]:
     rule = each.rule
-    facts = [f"- Contract: {rule.contract.value}{f' ({rule.bound})' if rule.bound else ''}"]
+    facts = [f"- Contract: {rule.contract.value}{f' ({rule.bound:g})' if rule.bound else ''}"]
     facts += [f"- Needs: {', '.join(f'`{need}`' for need in rule.needs)}"] if rule.needs else []
     facts += [f"- Files: {', '.join(f'`{path}`' for path in each.files)}"]
     facts += [f"- Brings: {', '.join(f'`{name}`' for name in rule.runtime)}"] if rule.runtime else []

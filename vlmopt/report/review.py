@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vlmopt.errors import UsageError
 from vlmopt.fork import Fork
-from vlmopt.report.patch import Patch, read_patch
+from vlmopt.fork.series import Patch, read_patch
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ def _cell(status: Status, signs: bool) -> Text:
 
 def rule_page(rule: Rule) -> RenderableType:
     """One recipe for reading: what, why, where."""
-    facts = [("contract", rule.contract.value + (f" ({rule.bound})" if rule.bound else ""))]
+    facts = [("contract", rule.contract.value + (f" ({rule.bound:g})" if rule.bound else ""))]
     facts += [("needs", ", ".join(rule.needs))] if rule.needs else []
     facts += [("when", f"{path}: {value}") for path, value in rule.when.items()]
     facts += [("brings", ", ".join(rule.runtime))] if rule.runtime else []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vlmopt.errors import SourceError
 from vlmopt.fork.patches import file_diff
-from vlmopt.report.patch import read_patch
+from vlmopt.fork.series import read_patch
 
 from .plans import MODEL, small_fork
 
@@ -47,6 +47,23 @@ def test_line_numbers_and_texts_are_those_of_the_files(tmp_path_factory, before:
     for line in (line for file in patch.files for line in file.lines):
         assert line.old is None or old[line.old - 1] == line.text
         assert line.new is None or new[line.new - 1] == line.text
+    assert [file.apply(before) for file in patch.files] == [after]
+
+
+@given(TEXT)
+def test_a_new_file_is_read_back(tmp_path_factory, text: str) -> None:
+    path = tmp_path_factory.mktemp("patch") / "0001-a.patch"
+    path.write_bytes(f"{HEAD}{file_diff('vllm/a.py', None, text)}-- \nvlmopt 1\n\n".encode())
+    assert [file.apply("") for file in read_patch(path).files] == [text]
+
+
+def test_a_change_of_another_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "0001-a.patch"
+    diff = file_diff("vllm/a.py", "one\ntwo\n", "one\n2\n")
+    path.write_bytes(f"{HEAD}{diff}-- \nvlmopt 1\n\n".encode())
+    (file,) = read_patch(path).files
+    with pytest.raises(SourceError, match="line 2 is another"):
+        file.apply("one\n3\n")
 
 
 def test_what_is_no_patch_is_one_clear_line(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reads a fork's patch series back, for review: mail by mail, file by file, line by line."""
+"""Reads a fork's patch series back: mail by mail, file by file, line by line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal
 
 from vlmopt.errors import SourceError
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,\d+)? @@")
 
 Mark = Literal["hunk", "same", "added", "removed"]
 
@@ -29,11 +29,12 @@ class Line:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """The change of one file."""
+    """The change of one file. `ends_with_newline` says it of the new text; None where that is as before."""
 
     path: str
     is_new: bool
     lines: tuple[Line, ...]
+    ends_with_newline: bool | None = None
 
     @property
     def added(self) -> int:
@@ -42,6 +43,34 @@ class FileDiff:
     @property
     def removed(self) -> int:
         return sum(line.mark == "removed" for line in self.lines)
+
+    def apply(self, before: str) -> str:
+        """The file after this change; `before` is "" for a new file.
+
+        Raises:
+            SourceError: the text is not the one that the change was made on.
+        """
+        old = before.removesuffix("\n").split("\n") if before else []
+        new: list[str] = []
+        at = 0
+        for line in self.lines:
+            if line.mark == "hunk":
+                head = _HUNK.match(line.text)
+                assert head is not None
+                start = int(head[1]) - (head[2] != "0")
+                new += old[at:start]
+                at = start
+            elif line.old is not None:
+                if old[at : at + 1] != [line.text]:
+                    raise SourceError(f"a patch does not fit {self.path}: line {line.old} is another")
+                at = line.old
+            if line.new is not None:
+                new.append(line.text)
+        lines = new + old[at:]
+        ends = self.ends_with_newline
+        if ends is None:
+            ends = before.endswith("\n") or not before
+        return "\n".join(lines) + ("\n" if ends and lines else "")
 
 
 @dataclass(frozen=True)
@@ -83,7 +112,15 @@ def _files(text: str) -> Iterator[FileDiff]:
     for part in re.split(r"^(?=diff --git )", text, flags=re.MULTILINE):
         head = re.match(r"diff --git a/(.+) b/\1\n", part)
         if head:
-            yield FileDiff(head[1], "\nnew file mode" in part.partition("@@")[0], tuple(_lines(part)))
+            is_new = "\nnew file mode" in part.partition("@@")[0]
+            yield FileDiff(head[1], is_new, tuple(_lines(part)), _newline_at_end(part, is_new))
+
+
+def _newline_at_end(part: str, is_new: bool) -> bool | None:
+    without = set(re.findall(r"^([-+ ]).*\n\\ No newline at end of file$", part, re.MULTILINE))
+    if without:
+        return without == {"-"}
+    return True if is_new else None
 
 
 def _lines(part: str) -> Iterator[Line]:
@@ -93,7 +130,7 @@ def _lines(part: str) -> Iterator[Line]:
         hunk = _HUNK.match(text)
         if hunk:
             inside = True
-            old, new = int(hunk[1]), int(hunk[2])
+            old, new = int(hunk[1]), int(hunk[3])
             yield Line("hunk", text)
         elif inside and text.startswith("+"):
             yield Line("added", text[1:], new=new)
