@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from vlmopt import cli_models, cli_rules, completion
+from vlmopt import cli_models, cli_rules, cli_verify, completion
 from vlmopt.cli_options import ForkFolder, Json, Model, Source, names
 from vlmopt.errors import VlmoptError
 
@@ -182,6 +182,9 @@ def wheel(
         console.show_json({"wheel": str(path), "bytes": path.stat().st_size})
     else:
         console.show(str(path))
+
+
+app.command()(cli_verify.verify)
 
 
 def main() -> None:

@@ -28,6 +28,11 @@ def levels(incomplete: str) -> list[str]:
     return _starting(incomplete, ("exact", "bounded", "approximate"))
 
 
+def verify_levels(incomplete: str) -> list[str]:
+    """The levels of `verify`."""
+    return _starting(incomplete, ("processor", "tower", "engine"))
+
+
 def sources(incomplete: str) -> list[str]:
     """The one source that has a name; folders and files are completed by the shell."""
     return _starting(incomplete, ("installed",))

@@ -46,10 +46,19 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """What was compared, counted by stage, and every difference."""
+    """What was compared, by stage, and every difference; how many requests, and how many stock refused."""
 
+    requests: int = 0
+    refused: int = 0
     compared: Counter[Stage] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
+
+    def request(self, stock: Error | None, fork: Error | None, where: str) -> bool:
+        """Takes in one request and its errors; True when both sides answered it."""
+        self.requests += 1
+        self.refused += stock is not None
+        self.add(Stage.errors, _errors(stock, fork, where))
+        return stock is None and fork is None
 
     def add(self, stage: Stage, differences: Iterator[Difference], count: int = 1) -> None:
         """Counts `count` comparisons of a stage, and takes in what they found."""
@@ -70,7 +79,7 @@ def compare_outcomes(stock: Outcome, fork: Outcome) -> Comparison:
     result = Comparison()
     for index, (left, right) in enumerate(zip(stock.prompts, fork.prompts, strict=True)):
         _compare_prompt(result, left, right, f"request {index}")
-    result.add(Stage.errors, _errors(stock.error, fork.error, "batching"))
+    result.add(Stage.errors, _errors(stock.error, fork.error, "batching"), 0)
     _compare_batches(result, stock.batches, fork.batches)
     return result
 
@@ -80,8 +89,7 @@ def compare_answers(stock: Answered, fork: Answered) -> Comparison:
     result = Comparison()
     for index, (left, right) in enumerate(zip(stock.answers, fork.answers, strict=True)):
         where = f"request {index}"
-        result.add(Stage.errors, _errors(left.error, right.error, where))
-        if left.error or right.error:
+        if not result.request(left.error, right.error, where):
             continue
         result.add(Stage.token_ids, _sequences(Stage.token_ids, left.prompt, right.prompt, where))
         result.add(Stage.tokens, _sequences(Stage.tokens, left.tokens, right.tokens, where))
@@ -91,8 +99,7 @@ def compare_answers(stock: Answered, fork: Answered) -> Comparison:
 
 
 def _compare_prompt(result: Comparison, stock: Prompt, fork: Prompt, where: str) -> None:
-    result.add(Stage.errors, _errors(stock.error, fork.error, where))
-    if stock.error or fork.error:
+    if not result.request(stock.error, fork.error, where):
         return
     result.add(Stage.token_ids, _sequences(Stage.token_ids, stock.token_ids, fork.token_ids, where))
     result.add(Stage.ranges, _values(Stage.ranges, stock.placeholders, fork.placeholders, where))

@@ -54,6 +54,13 @@ class ImageCase:
     frames: int = 1
     damage: Damage = "none"
 
+    def __str__(self) -> str:
+        words = [f"{self.width}x{self.height}", self.mode, self.content, self.form]
+        words += [f"EXIF orientation {self.orientation}"] if self.orientation != 1 else []
+        words += [f"{self.frames} frames"] if self.frames != 1 else []
+        words += [self.damage] if self.damage != "none" else []
+        return ", ".join([*words, f"seed {self.seed}"])
+
     def pixels(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """uint8, height x width x 4 channels; which of them count is decided by the mode."""
         shape = (self.height, self.width, 4)

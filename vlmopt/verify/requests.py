@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,6 +129,17 @@ def cases(draw: st.DrawFn, requests: Requests, *, large: bool = True) -> Case:
     return tuple(out)
 
 
-def case_key(case: object) -> str:
-    """A text by which two cases are equal or not (mappings have no hash)."""
-    return json.dumps(case, default=lambda value: value.__dict__, sort_keys=True)
+def in_words(number: int, request: RequestCase) -> list[str]:
+    """A request in lines that a person can read: what is not the usual."""
+    head = [f"prompt as {request.given}"] if request.given != "text" else []
+    if request.processor_kwargs:
+        head.append(f"mm_processor_kwargs {dict(request.processor_kwargs)}")
+    if request.cached:
+        head.append("through the processor cache")
+    texts = [text for text in (*request.between, request.after) if text]
+    if texts:
+        head.append(f"texts around the images {texts}")
+    if len(request.between) != len(request.images):
+        head.append(f"{len(request.between)} placeholders for {len(request.images)} images")
+    lines = [f"request {number}: " + ("; ".join(head) or "nothing but its images")]
+    return lines + [f"  image {index}: {image}" for index, image in enumerate(request.images, 1)]
