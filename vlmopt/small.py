@@ -6,11 +6,25 @@ to one layer or two, so that an engine starts and answers fast and what is left 
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import json
 import lzma
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
-from vlmopt.errors import SpecError
+from vlmopt.engine.environment import engine_environment
+from vlmopt.errors import SpecError, UsageError
 from vlmopt.specs import Requests, Small, Spec
+
+THIRD_PARTY = "third_party"
+WEIGHTS = "model.safetensors"
+STAMP = "vlmopt-small.json"
+_MAKER = "vlmopt.engine.weights"
+_MADE_WITH = ("transformers", "numpy", "safetensors")
 
 
 def requests_of(spec: Spec) -> Requests:
@@ -35,16 +49,123 @@ def write_small_folder(spec: Spec, into: Path) -> Path:
     Raises:
         SpecError: the spec describes no small folder, or names files that are not there.
     """
-    small = small_of(spec)
-    assert spec.path is not None
     folder = into / spec.name
+    _write_files(spec, small_of(spec).files, folder)
+    return folder
+
+
+def build_small_model(spec: Spec, into: Path | None = None) -> Path:
+    """The small model folder of `spec` with its seeded weights, as `into/NAME`, made once.
+
+    vLLM loads it the ordinary way (``load_format="auto"``), and so does transformers, from the folder that
+    `third_party_folder` gives. Without `into` it stands in the user's cache. A folder that was made from other
+    files, seeds or versions is made anew. It is there whole, or not at all.
+
+    Raises:
+        SpecError: the spec describes no small folder, or one that transformers cannot make.
+        UsageError: transformers is not installed, or `into/NAME` is something else.
+    """
+    small_of(spec)
+    if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
+        raise UsageError(
+            "weights are made with transformers: install the engine group (uv sync --group engine)"
+        )
+    key = _key(spec)
+    folder = (into or _cache(key)).resolve() / spec.name
+    if _is_made_of(folder, key):
+        return folder
+    if folder.exists() and not (folder / STAMP).is_file() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is no folder that vlmopt made: name another place, or remove it first")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{spec.name}-") as scratch:
+        made = write_small_folder(spec, Path(scratch))
+        _make_weights(spec, made)
+        (made / STAMP).write_text(json.dumps(key, indent=2) + "\n", "utf-8")
+        try:
+            if folder.exists():
+                folder.rename(Path(scratch) / "previous")
+            made.rename(folder)
+        except OSError:
+            if not _is_made_of(folder, key):  # else another process was faster
+                raise
+    return folder
+
+
+def third_party_folder(spec: Spec, folder: Path) -> Path:
+    """Where transformers' own implementation loads the model from, in a folder of `build_small_model`."""
+    return folder / THIRD_PARTY if small_of(spec).third_party.files else folder
+
+
+def _write_files(spec: Spec, files: str, folder: Path) -> None:
+    assert spec.path is not None
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        for path in sorted((spec.path.parent / small.files).iterdir()):
+        for path in sorted((spec.path.parent / files).iterdir()):
             if path.is_file():
                 (folder / path.name.removesuffix(".txt")).write_bytes(path.read_bytes())
-        packed = (spec.path.parent / small.tokenizer).read_bytes()
+        packed = (spec.path.parent / small_of(spec).tokenizer).read_bytes()
         (folder / "tokenizer.json").write_bytes(lzma.decompress(packed))
     except (OSError, lzma.LZMAError) as error:
         raise SpecError(f"{spec.where('small')}: cannot build the small model folder: {error}") from None
-    return folder
+
+
+def _make_weights(spec: Spec, folder: Path) -> None:
+    small = small_of(spec)
+    own = third_party_folder(spec, folder)
+    if small.third_party.files:
+        _write_files(spec, small.third_party.files, own)
+    plan = {
+        "folder": str(own),
+        "model_class": small.third_party.model,
+        "out": str(folder / WEIGHTS),
+        "own_out": str(own / WEIGHTS) if own != folder else None,
+        "seed": small.weights.seed,
+        "gains": [(gain.names, gain.factor) for gain in small.weights.gains],
+        "names": [(renaming.from_, renaming.to) for renaming in small.third_party.names],
+    }
+    with tempfile.TemporaryDirectory(prefix="weights-") as scratch:
+        done = subprocess.run(
+            [sys.executable, "-m", _MAKER, json.dumps(plan)],
+            cwd=scratch,
+            env=engine_environment(None, Path(scratch)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise SpecError(f"{spec.where('small')}: cannot make weights for the small model folder: {last}")
+
+
+def _key(spec: Spec) -> dict[str, str]:
+    """What decides every byte of the folder."""
+    small = small_of(spec)
+    assert spec.path is not None
+    home = spec.path.parent
+    digest = hashlib.sha256(small.model_dump_json(by_alias=True).encode())
+    folders = [home / small.files, *([home / small.third_party.files] if small.third_party.files else [])]
+    maker = importlib.util.find_spec(_MAKER)
+    assert maker is not None
+    assert maker.origin is not None
+    try:
+        files = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()]
+        for path in [*files, home / small.tokenizer, Path(maker.origin)]:
+            digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+    except OSError as error:
+        raise SpecError(f"{spec.where('small')}: cannot build the small model folder: {error}") from None
+    return {"spec": spec.name, "sha256": digest.hexdigest()} | {name: version(name) for name in _MADE_WITH}
+
+
+def _is_made_of(folder: Path, key: dict[str, str]) -> bool:
+    try:
+        return bool(json.loads((folder / STAMP).read_text("utf-8")) == key)
+    except (OSError, ValueError):
+        return False
+
+
+def _cache(key: dict[str, str]) -> Path:
+    from platformdirs import user_cache_path
+
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    return user_cache_path("vlmopt") / "small" / digest[:16]

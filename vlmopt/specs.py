@@ -51,6 +51,14 @@ def _literal_or_attribute(value: JsonValue) -> JsonValue:
     return value
 
 
+def _regular_expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return text
+
+
 Parameter = Annotated[
     JsonValue,
     AfterValidator(_literal_or_attribute),
@@ -152,6 +160,55 @@ class Requests(_Facts):
         return self.prompt.replace("{images}", self.image * images)
 
 
+Pattern = Annotated[str, AfterValidator(_regular_expression)]
+
+
+class Renaming(_Facts):
+    """How a tensor of one checkpoint layout is called in another."""
+
+    from_: Annotated[Pattern, Field(alias="from", description="A regular expression, searched in the name.")]
+    to: Annotated[str, Field(description="What takes the place of the match; \\1 is its first group.")]
+
+
+class Gain(_Facts):
+    """A factor for the values of some tensors."""
+
+    names: Annotated[Pattern, Field(description="A regular expression, searched in the name.")]
+    factor: float
+
+
+class Weights(_Facts):
+    """Seeded weights: matrices N(0, 1 / fan in), embeddings N(0, 1), norms near 1, biases near 0."""
+
+    seed: Annotated[
+        int, Field(ge=0, description="With a tensor's name and shape it decides every value.")
+    ] = 0
+    gains: Annotated[list[Gain], Field(description="Exceptions; the first that matches counts.")] = Field(
+        default_factory=list
+    )
+
+
+class ThirdParty(_Facts):
+    """How transformers' own implementation of the model is loaded, where it differs from the small folder."""
+
+    model: Annotated[Identifier, Field(description="The class in transformers that loads the model.")] = (
+        "AutoModelForImageTextToText"
+    )
+    files: Annotated[
+        str | None, Field(description="Folder of its own configuration, where it cannot read the hub's.")
+    ] = None
+    names: Annotated[
+        list[Renaming],
+        Field(
+            description="From its checkpoint's tensors to the hub's; the first that matches counts, and "
+            "those that get one name are joined in the order of this list."
+        ),
+    ] = Field(default_factory=list)
+    image: Annotated[
+        str | None, Field(description="What stands for one image in its prompts, if not requests.image.")
+    ] = None
+
+
 class Small(_Facts):
     """A small model folder: geometry, tokenizer and placeholders of the model, towers shrunk, seeded weights.
 
@@ -163,6 +220,8 @@ class Small(_Facts):
     trust_remote_code: Annotated[
         bool, Field(description="Whether the folder's own Python must be run to load its configuration.")
     ] = False
+    weights: Weights = Field(default_factory=Weights)
+    third_party: ThirdParty = Field(default_factory=ThirdParty)
 
 
 class Spec(_Facts):

@@ -65,22 +65,21 @@ class Engine:
         self.llm.reset_mm_cache()
         self.watched = []
         greedy = SamplingParams(max_tokens=message.tokens, temperature=0, logprobs=LOGPROBS, ignore_eos=True)
-        ids: dict[str, int] = {}
+        accepted: list[int] = []
         answers: list[Answer] = [Answer() for _ in message.requests]
         for index, request in enumerate(message.requests):
             try:
-                (name,) = self.llm.enqueue([_prompt(request)], greedy, use_tqdm=False)
-                ids[name] = index
+                self.llm.enqueue([_prompt(request)], greedy, use_tqdm=False)
+                accepted.append(index)
             except Exception as error:
                 answers[index] = Answer(error=describe_error(error))
-        for output in self.llm.wait_for_completion(use_tqdm=False):
+        # In the order of arrival.
+        for index, output in zip(accepted, self.llm.wait_for_completion(use_tqdm=False), strict=True):
             (text,) = output.outputs
             steps = tuple(
                 tuple((token, entry.logprob) for token, entry in step.items()) for step in text.logprobs
             )
-            answers[ids[output.request_id]] = Answer(
-                tuple(output.prompt_token_ids), tuple(text.token_ids), steps
-            )
+            answers[index] = Answer(tuple(output.prompt_token_ids), tuple(text.token_ids), steps)
         batches, self.watched = tuple(self.watched), None
         return Answered(tuple(answers), batches)
 
