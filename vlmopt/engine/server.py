@@ -1,67 +1,88 @@
-"""vLLM's OpenAI server in a process of its own, and a client for the few calls that tests make."""
+"""vLLM's OpenAI server in a process of its own, stock's or a fork's, with the same command line for both."""
 
-import base64
+from __future__ import annotations
+
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
-START_S, ANSWER_S, STOP_S = 300, 180, 20
-# Asks Linux to end the process when the test run ends, however it does, then becomes the command itself.
-END_WITH_PARENT = """
-import ctypes, os, signal, sys
-PR_SET_PDEATHSIG = 1
-ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-os.execvp(sys.argv[1], sys.argv[1:])
-"""
+from vlmopt.engine.child import Child, ChildError
+from vlmopt.engine.environment import engine_environment
+
+START_S, ANSWER_S, STOP_S = 600, 300, 20
+MODEL = "model"
+"""The name that the server knows its model by."""
+# Stock's own `vllm` command stops on CPU builds, which have no metadata of a distribution named vllm.
+COMMAND = ("-m", "vllm.entrypoints.openai.api_server", "--model")
+SETTINGS = (
+    *("--served-model-name", MODEL, "--seed", "0", "--enforce-eager", "--no-enable-prefix-caching"),
+    *("--max-model-len", "8192", "--max-num-batched-tokens", "8192", "--skip-mm-profiling"),
+    *("--mm-processor-cache-gb", "1"),
+)
 
 
-class ServerError(RuntimeError):
-    """The server did not start; the message holds the end of its log."""
+class ServerError(ChildError):
+    """The server did not start, or is gone. `how` says it shortly; `output` holds the end of the log."""
 
-
-@dataclass(frozen=True)
-class Answer:
-    """One chat answer: its text and, where it was not streamed, the log-probabilities as they were sent."""
-
-    text: str
-    logprobs: Any = None
+    def __init__(self, name: str, how: str, output: str) -> None:
+        super().__init__(f"{name} {how}", output)
+        self.how = how
 
 
 class Server:
-    """Runs `command`, which must serve `folder` on the port that `free_port` gave, until the block ends."""
+    """Stock vLLM's server or, with `fork`, that of the fork in that folder, for the model in `folder`.
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str], port: int) -> None:
+    Use it as a context manager: the server and its engine end with the block, and when this process ends,
+    however that is. Starting takes many seconds and happens in the background: start both servers of a pair,
+    then wait with `ready`. It listens on a Unix socket of its own, so that no port is needed and nobody else
+    can ask it.
+
+    `dtype` is the model's type, and `media` the folder that file URLs may read from; `more` holds further
+    options of ``vllm serve``, and `environment` is added to what `engine_environment` gives.
+    """
+
+    def __init__(
+        self,
+        fork: Path | None,
+        folder: Path,
+        *,
+        trust_remote_code: bool = False,
+        dtype: str = "float32",
+        media: Path | None = None,
+        more: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="server-")
-        self._log = Path(self._scratch.name) / "log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", END_WITH_PARENT, *command],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=ANSWER_S, trust_env=False)
+        scratch = Path(self._scratch.name)
+        socket = scratch / "socket"
+        options = [*SETTINGS, "--dtype", dtype, "--uds", str(socket), *more]
+        options += ["--trust-remote-code"] if trust_remote_code else []
+        options += ["--allowed-local-media-path", str(media.resolve())] if media else []
+        self.name = "stock's server" if fork is None else f"the server of the fork {fork}"
+        self._child = Child(
+            [sys.executable, *COMMAND, str(folder.resolve()), *options],
+            # The development mode of the server brings the call that empties its caches.
+            engine_environment(fork, scratch) | {"VLLM_SERVER_DEV_MODE": "1"} | dict(environment or {}),
+            scratch / "log",
+            patience=STOP_S,
+        )
+        self._started = time.monotonic()
+        self.was_ready = False
+        self._client = httpx.Client(
+            base_url="http://server",
+            transport=httpx.HTTPTransport(uds=str(socket)),
+            timeout=ANSWER_S,
+        )
 
     def __enter__(self) -> Self:
-        try:
-            self._wait_until_ready()
-        except BaseException:
-            self.close()
-            raise
         return self
 
     def __exit__(
@@ -70,69 +91,81 @@ class Server:
         self.close()
 
     def close(self) -> None:
-        """Ends the server and every process that it started."""
+        """Ends the server and every process that it started. Closing twice does nothing."""
         self._client.close()
-        for number, wait in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
-            try:
-                os.killpg(self._process.pid, number)
-                self._process.wait(wait)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                continue
+        self._child.end()
         self._scratch.cleanup()
 
-    def chat(self, content: list[dict[str, Any]], *, max_tokens: int, stream: bool = False) -> Answer:
-        """The greedy answer to one user message. Raises httpx.HTTPStatusError when the server refuses it."""
-        body = {
-            "model": "model",
-            "messages": [{"role": "user", "content": content}],
-            "max_tokens": max_tokens,
-            "temperature": 0,
-            "ignore_eos": True,
-        }
-        if stream:
-            return Answer("".join(self._stream(body | {"stream": True})))
-        response = self._client.post(
-            "/v1/chat/completions", json=body | {"logprobs": True, "top_logprobs": 2}
-        )
-        response.raise_for_status()
-        choice = response.json()["choices"][0]
-        return Answer(choice["message"]["content"], choice["logprobs"])
+    def kill(self) -> None:
+        """Ends all of it at once, as a crash would."""
+        self._child.kill()
 
-    def _stream(self, body: dict[str, Any]) -> list[str]:
-        parts = []
-        with self._client.stream("POST", "/v1/chat/completions", json=body) as response:
-            response.raise_for_status()
-            for line in response.iter_lines():
-                if line.startswith("data: ") and line != "data: [DONE]":
-                    parts.append(
-                        json.loads(line.removeprefix("data: "))["choices"][0]["delta"].get("content") or ""
-                    )
-        return parts
+    @property
+    def pid(self) -> int:
+        """The process id of the API server, which is the parent of its engine's."""
+        return self._child.pid
 
-    def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise ServerError(f"the server ended with {self._process.returncode}:\n{self._tail()}")
+    def exit_code(self, wait: float = 0) -> int | None:
+        """What the server ended with; None where it still runs after `wait` seconds."""
+        return self._child.exit_code(wait)
+
+    def ready(self) -> Self:
+        """Waits until the server answers. Raises ServerError when it ends before, or is not ready in time."""
+        while not self.was_ready:
+            if (code := self.exit_code()) is not None:
+                raise self._error(f"ended with exit code {code} while it started")
+            if time.monotonic() - self._started > START_S:
+                raise self._error(f"was not ready after {START_S} s")
             try:
-                if self._client.get("/health", timeout=5).is_success:
-                    return
+                self.was_ready = self._client.get("/health", timeout=5).is_success
             except httpx.TransportError:
-                time.sleep(0.5)
-        raise ServerError(f"the server was not ready after {START_S} s:\n{self._tail()}")
+                time.sleep(0.1)
+        return self
 
-    def _tail(self) -> str:
-        return self._log.read_text("utf-8", "replace")[-4000:]
+    def post(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
+        """Sends JSON and returns the answer, whatever its status.
 
+        Raises:
+            ServerError: the server is gone, or gave no answer in time.
+        """
+        self.ready()
+        with self._failing():
+            return self._client.post(path, json=body)
 
-def free_port() -> int:
-    """A TCP port of the loopback interface that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    def stream(self, path: str, body: Mapping[str, Any]) -> tuple[httpx.Response, list[dict[str, Any]]]:
+        """Sends JSON and returns the answer, read to its end, with the server-sent events in it.
 
+        An answer that is no event stream, such as an error, has no events.
 
-def image_part(data: bytes, kind: str) -> dict[str, Any]:
-    """The part of a chat message that carries an image file; `kind` is ``jpeg`` or ``png``."""
-    url = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    return {"type": "image_url", "image_url": {"url": url}}
+        Raises:
+            ServerError: the server is gone, or gave no answer in time.
+        """
+        self.ready()
+        with self._failing(), self._client.stream("POST", path, json=body) as response:
+            lines = response.read().decode().splitlines()
+        found = (line.removeprefix("data: ") for line in lines if line.startswith("data: "))
+        return response, [json.loads(event) for event in found if event != "[DONE]"]
+
+    def well(self) -> bool:
+        """Whether the server runs and says that its engine does."""
+        try:
+            return self._client.get("/health").is_success
+        except httpx.TransportError:
+            return False
+
+    def forget(self) -> None:
+        """Empties the caches of images and of their embeddings."""
+        self.post("/reset_mm_cache", {}).raise_for_status()
+        self.post("/reset_encoder_cache", {}).raise_for_status()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.TransportError as error:
+            code = self.exit_code(1)
+            how = "gave no answer" if code is None else f"ended with exit code {code}"
+            raise self._error(f"{how} ({type(error).__name__})") from error
+
+    def _error(self, how: str) -> ServerError:
+        return ServerError(self.name, how, self._child.tail())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from vlmopt.engine.child import Child, ChildError
 from vlmopt.engine.environment import engine_environment
 from vlmopt.engine.protocol import (
     Answered,
@@ -27,20 +27,14 @@ from vlmopt.engine.protocol import (
     Time,
     Timing,
 )
-from vlmopt.errors import VlmoptError
 
 PROCESSORS = "vlmopt.engine.frontend"
 ENGINE = "vlmopt.engine.offline"
 START_S, ANSWER_S = 180, 300
 
 
-class WorkerDiedError(VlmoptError):
+class WorkerDiedError(ChildError):
     """The process ended or fell silent. `output` holds the end of what it wrote."""
-
-    def __init__(self, what: str, output: str) -> None:
-        last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
-        super().__init__(f"{what}; its last line was: {last[:300]}" if last else what)
-        self.output = output
 
 
 class Worker:
@@ -61,17 +55,13 @@ class Worker:
     ) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="worker-")
         scratch = Path(self._scratch.name)
-        self._output = scratch / "output"
         self._pipe, theirs = Pipe()
-        with theirs, self._output.open("wb") as output:
-            self._process = subprocess.Popen(
+        with theirs:
+            self._child = Child(
                 [sys.executable, "-m", child, str(theirs.fileno())],
-                cwd=scratch,
-                env=engine_environment(fork, scratch) | dict(environment or {}),
+                engine_environment(fork, scratch) | dict(environment or {}),
+                scratch / "output",
                 pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
             )
         self._fork = fork
         self._hello: Hello | None = None
@@ -87,8 +77,7 @@ class Worker:
     def close(self) -> None:
         """Ends the process. Closing twice does nothing."""
         self._pipe.close()
-        self._process.kill()
-        self._process.wait()
+        self._child.end()
         self._scratch.cleanup()
 
     def hello(self) -> Hello:
@@ -155,6 +144,5 @@ class Worker:
             raise self._died("ended") from error
 
     def _died(self, how: str) -> WorkerDiedError:
-        tail = self._output.read_text("utf-8", "replace")[-3000:]
         which = "stock" if self._fork is None else f"the fork {self._fork}"
-        return WorkerDiedError(f"the process with {which} {how}", tail)
+        return WorkerDiedError(f"the process with {which} {how}", self._child.tail())

@@ -47,9 +47,9 @@ def _equal(stage: Stage, name: str, stock: ChatAnswer, fork: ChatAnswer, where: 
 class ChatPair:
     """Stock's server and that of `fork`, with the model in `folder`.
 
-    Both start in the background, in the thread that makes the pair, which must live as long; `ready` waits
-    for them. A server that a request has killed is started again for the next one. With `beside` the pair
-    shares the stock server of another pair, which must be open as long.
+    Both start in the background; `ready` waits for them. A server that a request has killed is started again
+    for the next one. With `beside` the pair shares the stock server of another pair, which must be open as
+    long.
     """
 
     def __init__(
