@@ -62,7 +62,7 @@ def test_pictures_come_with_captions_boxes_and_questions(tmp_path, pictures):
         (
             "dense-caption",
             "Describe the picture with boxes.",
-            "traffic light <box></box>; dog <box></box>; dog <box></box>",
+            "traffic light<box></box>; dog<box></box>; dog<box></box>",
             (light, dog, edge),
         ),
         ("grounding", "Where is the traffic light?", "<box></box>", (light,)),

@@ -60,8 +60,8 @@ class Samples(Protocol):
 
 
 def dense_caption(labelled: Sequence[tuple[str, Box]]) -> Example:
-    """All things of a picture with their boxes: `large red star <box></box>; small circle <box></box>`."""
-    answer = "; ".join(f"{label} {SLOT}" for label, _ in labelled)
+    """All things of a picture with their boxes: `large red star<box></box>; small circle<box></box>`."""
+    answer = "; ".join(f"{label}{SLOT}" for label, _ in labelled)
     return Example("dense-caption", "things", DESCRIBE_WITH_BOXES, answer, tuple(box for _, box in labelled))
 
 
