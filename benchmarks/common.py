@@ -13,11 +13,13 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.support.models import build_model_folder, load_model, model_names  # noqa: E402
+from tests.support.photos import photo_jpeg  # noqa: E402
 from vlmopt.engine.protocol import Request  # noqa: E402
-from vlmopt.engine.worker import Worker  # noqa: E402
-from vlmopt.verify.images import ImageCase  # noqa: E402
+from vlmopt.engine.worker import ENGINE, Worker  # noqa: E402
 
 SIZES = ["224x224", "640x480", "1024x768", "2048x1536", "4096x3072", "4096x4096"]
+# Dummy weights, and no cache: every request does all of the work.
+ENGINE_CONFIG = {"load_format": "dummy", "mm_processor_cache_gb": 0, "limit_mm_per_prompt": {"image": 1}}
 WARM_UP, ROUNDS = 3, 15
 T = TypeVar("T")
 
@@ -58,14 +60,14 @@ def pair(options: argparse.Namespace, child: str) -> Iterator[tuple[tuple[Worker
             folder = build_model_folder(model.name, Path(scratch))
             trust, prompt = model.trust_remote_code, options.prompt or model.prompt_for(1)
         for worker in (stock, fork):
-            worker.load(folder, trust_remote_code=trust)
+            worker.load(folder, trust_remote_code=trust, **(ENGINE_CONFIG if child == ENGINE else {}))
         yield (stock, fork), prompt
 
 
 def photograph_of(size: str, prompt: str) -> Request:
     """A request with one JPEG photograph of `size`, such as ``640x480``."""
     width, height = (int(side) for side in size.split("x"))
-    return Request(prompt, (ImageCase(width, height, "RGB", "photo", "JPEG").build(),))
+    return Request(prompt, (photo_jpeg(width, height),))
 
 
 def alternate(workers: Sequence[Worker], call: Callable[[Worker], T], rounds: int) -> list[list[T]]:

@@ -11,11 +11,13 @@ from typing import Any
 
 from common import alternate, arguments, pair, photograph_of, report
 
+from vlmopt.engine.worker import PROCESSORS
+
 
 def main() -> None:
     options = arguments("The host's cost of one image request, stock against fork.")
     rows: list[dict[str, Any]] = []
-    with pair(options, "vlmopt.engine.frontend") as (workers, prompt):
+    with pair(options, PROCESSORS) as (workers, prompt):
         for size in options.size:
             request = photograph_of(size, prompt)
             stock, fork = alternate(workers, lambda worker, r=request: worker.time(r), options.rounds)

@@ -12,12 +12,13 @@ from typing import Any
 from common import alternate, arguments, pair, photograph_of, report
 
 from vlmopt.engine.protocol import Error
+from vlmopt.engine.worker import ENGINE
 
 
 def main() -> None:
     options = arguments("Time to first token on the CPU engine, stock against fork.")
     rows: list[dict[str, Any]] = []
-    with pair(options, "vlmopt.engine.offline") as (workers, prompt):
+    with pair(options, ENGINE) as (workers, prompt):
         for size in options.size:
             request = photograph_of(size, prompt)
             refusal = workers[0].first_token(request)

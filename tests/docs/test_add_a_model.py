@@ -13,9 +13,9 @@ import pytest
 import yaml
 from PIL import Image
 
-from tests.support.models import ASSETS
 from vlmopt.engine.protocol import Process, Request
 from vlmopt.engine.worker import Worker
+from vlmopt.folders import specs_folder
 from vlmopt.verify.compare import differences
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def fork(spec_file, tmp_path_factory):
 def model_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "model"
     shutil.copytree(Path(__file__).with_name("model"), folder)
-    packed = (ASSETS / "tokenizers" / f"{WALK['tokenizer']}.json.xz").read_bytes()
+    packed = (specs_folder() / "small" / "tokenizers" / f"{WALK['tokenizer']}.json.xz").read_bytes()
     (folder / "tokenizer.json").write_bytes(lzma.decompress(packed))
     return folder
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from vlmopt.engine.worker import PYCACHE, ROOT, Worker
+from vlmopt.engine.environment import BYTECODE
+from vlmopt.engine.worker import Worker
 
+ROOT = Path(__file__).parents[2]
 APPLY_S = 120
 
 
@@ -38,7 +40,7 @@ def fork_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
         return fork
 
     yield make
-    shutil.rmtree(PYCACHE / into.relative_to("/"), ignore_errors=True)
+    shutil.rmtree(BYTECODE / into.relative_to("/"), ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,9 @@ from tests.support.models import Model, load_model, model_names
 from tests.support.overlay import write_overlay
 from vlmopt.engine.protocol import Outcome, Request
 from vlmopt.engine.worker import Worker, WorkerDiedError
-from vlmopt.verify.compare import differences
+from vlmopt.small import requests_of
+from vlmopt.specs import load_spec
+from vlmopt.verify.compare import Stage, differences
 from vlmopt.verify.images import ImageCase
 from vlmopt.verify.requests import RequestCase, load_tokenizer
 
@@ -74,7 +76,7 @@ def outcomes(
     answers = {}
     for count in (1, 2, 3):
         images = tuple(ImageCase(30 + i, 20, seed=i) for i in range(count))
-        request = RequestCase(images, ("",) * count).build(model, tokenizer)
+        request = RequestCase(images, ("",) * count).build(requests_of(load_spec(model.name)), tokenizer)
         answers[count] = tuple(worker.process(request, data=True) for worker in workers)
     return answers
 
@@ -88,14 +90,18 @@ def test_equal_engines_have_no_differences(outcomes: dict[int, tuple[Outcome, Ou
 
 def test_one_flipped_bit_is_seen_and_placed(outcomes: dict[int, tuple[Outcome, Outcome]]) -> None:
     (line,) = differences(*outcomes[2])
-    assert "batch 0: pixel_values" in line
-    assert ": 1 of " in line
+    assert line.stage == Stage.inputs
+    assert line.text.startswith("batch 0: pixel_values")
+    assert ": 1 of " in line.text
+    assert line.distance is not None
+    assert line.distance > 0
 
 
 def test_one_changed_token_is_seen_and_placed(outcomes: dict[int, tuple[Outcome, Outcome]]) -> None:
     stock, fork = outcomes[3]
     (line,) = differences(stock, fork)
-    assert f"token ids differ from {len(stock.prompts[0].token_ids) - 1} on" in line
+    assert line.stage == Stage.token_ids
+    assert f"they differ from {len(stock.prompts[0].token_ids) - 1} on" in line.text
 
 
 def test_a_missing_tensor_and_another_shape_are_seen(outcomes: dict[int, tuple[Outcome, Outcome]]) -> None:
@@ -103,14 +109,12 @@ def test_a_missing_tensor_and_another_shape_are_seen(outcomes: dict[int, tuple[O
     (batch,) = stock.batches
     name, tensor = next(iter(batch.tensors.items()))
     without = {key: value for key, value in batch.tensors.items() if key != name}
-    assert (
-        f"only stock has ['{name}']"
-        in differences(stock, replace(stock, batches=(replace(batch, tensors=without),)))[0]
-    )
+    (line,) = differences(stock, replace(stock, batches=(replace(batch, tensors=without),)))
+    assert f"only stock has ['{name}']" in line.text
     reshaped = {**batch.tensors, name: replace(tensor, shape=(*tensor.shape, 1))}
     (line,) = differences(stock, replace(stock, batches=(replace(batch, tensors=reshaped),)))
-    assert name in line
-    assert differences(stock, replace(stock, batches=()))[0].startswith("batches: ")
+    assert name in line.text
+    assert differences(stock, replace(stock, batches=()))[0].text.startswith("batches: ")
 
 
 def test_an_error_of_stock_is_an_outcome_and_must_be_the_same(stock_worker: Worker, model: Model) -> None:

@@ -54,7 +54,9 @@ class Pair:
         stock, fork = self._both(Process(requests, data=True))
         lines = differences(stock, fork)
         if lines:
-            pytest.fail("\n".join([f"{self.model.name}:", *(line[:600] for line in lines)]), pytrace=False)
+            pytest.fail(
+                "\n".join([f"{self.model.name}:", *(str(line)[:600] for line in lines)]), pytrace=False
+            )
         return stock, fork
 
     def packed(self, *requests: Request) -> list[bool]:

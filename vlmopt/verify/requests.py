@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vlmopt.engine.protocol import Request
 from vlmopt.specs import Requests
-from vlmopt.verify.images import ImageCase, image_cases
+from vlmopt.verify.images import ImageCase, image_cases, mostly
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -91,11 +91,11 @@ def texts(requests: Requests) -> st.SearchStrategy[str]:
 @st.composite
 def request_cases(draw: st.DrawFn, requests: Requests, *, large: bool = True) -> RequestCase:
     """Requests of zero to four images; shrinks to one small image without text."""
-    count = draw(st.sampled_from((1,) * 14 + (0,) + (2,) * 3 + (3, 4)))
+    count = draw(mostly(1, 0, 2, 2, 3, 4, of=40))
     images = [draw(image_cases(large=large and count == 1)) for _ in range(count)]
     if count > 1 and draw(st.integers(0, 2)) == 1:
         images[-1] = images[0]
-    wrong = draw(st.sampled_from((0,) * 40 + (1, -1)))
+    wrong = draw(mostly(0, 1, -1, of=40))
     words = texts(requests)
     return RequestCase(
         tuple(images),
@@ -110,7 +110,7 @@ def request_cases(draw: st.DrawFn, requests: Requests, *, large: bool = True) ->
 def processor_arguments(requests: Requests) -> st.SearchStrategy[Mapping[str, Any]]:
     """Mostly none."""
     some = st.sampled_from(requests.processor_kwargs) if requests.processor_kwargs else st.just({})
-    return st.sampled_from((0,) * 7 + (1,)).flatmap(lambda given: some if given else st.just({}))
+    return mostly(0, 1, of=8).flatmap(lambda given: some if given else st.just({}))
 
 
 @st.composite
@@ -118,7 +118,7 @@ def cases(draw: st.DrawFn, requests: Requests, *, large: bool = True) -> Case:
     """One to three requests. A later one may have the images of the first, and its arguments or others."""
     first = draw(request_cases(requests, large=large))
     out = [first]
-    for _ in range(draw(st.sampled_from((0,) * 8 + (1, 1, 2)))):
+    for _ in range(draw(mostly(0, 1, 1, 2, of=30))):
         other = draw(request_cases(requests, large=False))
         again = draw(st.booleans())
         if first.images and again:
