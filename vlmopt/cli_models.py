@@ -1,7 +1,8 @@
-"""`vlmopt models list|show|infer`."""
+"""`vlmopt models list|show|build|infer`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -41,6 +42,7 @@ def show(name: Name, json: Json = False) -> None:
     """Show one model spec."""
     from vlmopt import console
     from vlmopt.report import objects, terminal
+    from vlmopt.report.small import small_folder_text
     from vlmopt.specs import load_spec
 
     spec = load_spec(name)
@@ -48,6 +50,31 @@ def show(name: Name, json: Json = False) -> None:
         console.show_json(objects.spec_object(spec))
     else:
         console.show(terminal.spec_page(spec))
+        console.show(small_folder_text(spec))
+
+
+@app.command()
+def build(
+    name: Name,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="It is made as DIR/NAME.")],
+    json: Json = False,
+) -> None:
+    """Build the small model folder of a spec.
+
+    The model's own geometry, tokenizer and settings, shrunk towers, and seeded weights. vLLM and transformers
+    load it like one of the hub. Nothing is fetched.
+    """
+    from vlmopt import console
+    from vlmopt.small import build_small_model
+    from vlmopt.specs import load_spec
+
+    spec = load_spec(name)
+    with console.progress("Making weights"):
+        folder = build_small_model(spec, out)
+    if json:
+        console.show_json({"model": spec.name, "folder": str(folder)})
+    else:
+        console.show(str(folder))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Where rules, specs and runtime files lie: beside the package in a checkout, inside it in a wheel."""
+"""Where the files that come with vlmopt lie: beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def rules_folder() -> Path:
 def specs_folder() -> Path:
     """The folder of the model specs that come with vlmopt."""
     return _shipped("model_specs")
+
+
+def golden_folder() -> Path:
+    """The folder of the golden outputs that come with vlmopt."""
+    return _shipped("golden_outputs")
 
 
 def runtime_folder() -> Path:

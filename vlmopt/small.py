@@ -58,8 +58,8 @@ def build_small_model(spec: Spec, into: Path | None = None) -> Path:
     """The small model folder of `spec` with its seeded weights, as `into/NAME`, made once.
 
     vLLM loads it the ordinary way (``load_format="auto"``), and so does transformers, from the folder that
-    `third_party_folder` gives. Without `into` it stands in the user's cache. A folder that was made from other
-    files, seeds or versions is made anew. It is there whole, or not at all.
+    `third_party_folder` gives. Without `into` it stands in the user's cache. A folder that was made from
+    other files, seeds or versions is made anew. It is there whole, or not at all.
 
     Raises:
         SpecError: the spec describes no small folder, or one that transformers cannot make.
@@ -143,7 +143,10 @@ def _key(spec: Spec) -> dict[str, str]:
     small = small_of(spec)
     assert spec.path is not None
     home = spec.path.parent
-    digest = hashlib.sha256(small.model_dump_json(by_alias=True).encode())
+    facts = small.model_dump(
+        mode="json", include={"weights": True, "third_party": {"model", "files", "names"}}
+    )
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     folders = [home / small.files, *([home / small.third_party.files] if small.third_party.files else [])]
     maker = importlib.util.find_spec(_MAKER)
     assert maker is not None

@@ -188,6 +188,17 @@ class Weights(_Facts):
     )
 
 
+class Differs(_Facts):
+    """A stage of the golden outputs from which on stock differs from the third party, and the reason."""
+
+    stage: Annotated[
+        Literal["prompt token ids", "vision tower inputs", "image embeddings", "logits", "greedy tokens"],
+        Field(description="The first stage that differs; those that follow from it need no reason."),
+    ]
+    cases: Annotated[list[str] | None, Field(description="Which cases; all if not given.")] = None
+    why: Annotated[str, Field(min_length=1, description="The reason; the golden outputs carry it.")]
+
+
 class ThirdParty(_Facts):
     """How transformers' own implementation of the model is loaded, where it differs from the small folder."""
 
@@ -207,6 +218,14 @@ class ThirdParty(_Facts):
     image: Annotated[
         str | None, Field(description="What stands for one image in its prompts, if not requests.image.")
     ] = None
+    outputs: Annotated[
+        dict[Identifier, Output],
+        Field(description="Its processor's tensors and what each holds, if not as in images.outputs."),
+    ] = Field(default_factory=dict)
+    differs: Annotated[
+        list[Differs],
+        Field(description="Why stock's outputs are not its own; the first that fits counts."),
+    ] = Field(default_factory=list)
 
 
 class Small(_Facts):

@@ -39,7 +39,7 @@ from vlmopt.engine.protocol import (
 )
 
 Items = list[tuple[str, MultiModalKwargsItem]]
-Embed = Callable[[dict[str, Any]], tuple[Tensor, ...]]
+Embed = Callable[[dict[str, Any], bool], tuple[Tensor, ...]]
 
 
 def open_images(request: Request) -> list[Any]:
@@ -88,7 +88,7 @@ class Frontend:
         try:
             for modality, count, kwargs in group_and_batch_mm_kwargs(items, device=self.device):
                 tensors = dict(tensors_in(kwargs, message.data))
-                batches.append(Batch(modality, count, tensors, embed(kwargs) if embed else ()))
+                batches.append(Batch(modality, count, tensors, embed(kwargs, message.data) if embed else ()))
         except Exception as error:
             return Outcome(tuple(prompts), error=describe_error(error))
         return Outcome(tuple(prompts), tuple(batches))

@@ -83,12 +83,12 @@ class Engine:
         batches, self.watched = tuple(self.watched), None
         return Answered(tuple(answers), batches)
 
-    def embed(self, kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
+    def embed(self, kwargs: dict[str, Any], data: bool) -> tuple[Tensor, ...]:
         """What the vision tower and the projector make of one batch, one tensor an item."""
 
         def run(model: Any) -> tuple[Tensor, ...]:
             with torch.inference_mode():
-                return tuple(describe_tensor(item, False) for item in model.embed_multimodal(**kwargs))
+                return tuple(describe_tensor(item, data) for item in model.embed_multimodal(**kwargs))
 
         embeddings: tuple[Tensor, ...] = self.llm.apply_model(run)[0]
         return embeddings

@@ -189,8 +189,8 @@ def _actions(shapes: Iterable[RuleShape]) -> list[str]:
 
 
 def spec_page(spec: Spec) -> RenderableType:
-    """One spec: its facts by dotted path, as rules name them."""
-    facts = list(_dotted(spec.facts(), ""))
+    """One spec: its facts by dotted path, as rules name them. `small` is told in words (report/small.py)."""
+    facts = list(_dotted({key: value for key, value in spec.facts().items() if key != "small"}, ""))
     return _facts([*facts, *([("file", str(spec.path))] if spec.path else [])])
 
 

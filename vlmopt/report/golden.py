@@ -1,0 +1,111 @@
+"""What `vlmopt golden` says: tables for people, and the JSON objects that docs/cli.md describes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.text import Text
+
+from vlmopt.golden.outputs import Stage
+from vlmopt.report.terminal import columns
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from vlmopt.golden.check import Checked, Row
+
+
+def recorded_table(done: Mapping[str, str]) -> RenderableType:
+    """What became of each model's file."""
+    return columns(("model", "golden outputs"), list(done.items()))
+
+
+def recorded_object(done: Mapping[str, str]) -> dict[str, Any]:
+    """Of `golden record`."""
+    return {"recorded": [{"model": model, "file": became} for model, became in done.items()]}
+
+
+def checked_tables(checked: Sequence[Checked]) -> RenderableType:
+    """One table a model: the distance of each party to the golden outputs, stage by stage."""
+    parts: list[RenderableType] = []
+    for each in checked:
+        parts += [
+            _title(each),
+            columns(("stage", "party", "distance", "case", "result"), map(_row, each.rows)),
+        ]
+        parts += [Text(f"stock differs in {name}: {why}") for name, why in _reasons(each).items()]
+        parts += [*map(Text, _notes(each)), Text("")]
+    return Group(*parts[:-1])
+
+
+def checked_object(checked: Sequence[Checked]) -> dict[str, Any]:
+    """Of `golden check`."""
+    return {
+        "holds": all(each.holds for each in checked),
+        "models": [
+            {
+                "model": each.golden.model,
+                "holds": each.holds,
+                "fork": str(each.fork) if each.fork else None,
+                "recorded_with": {**each.golden.versions, "vllm": each.golden.vllm},
+                "checked_with": dict(each.versions),
+                "why": _reasons(each),
+                "rows": [
+                    {
+                        "stage": row.stage.value,
+                        "party": row.party.value,
+                        "distance": _number(row.distance),
+                        "recorded_distance": _number(row.recorded),
+                        "case": row.case,
+                        "holds": not row.breaches,
+                        "breaches": list(row.breaches),
+                    }
+                    for row in each.rows
+                ],
+            }
+            for each in checked
+        ],
+    }
+
+
+def _reasons(each: Checked) -> dict[str, str]:
+    """Why stock differs, by case."""
+    return {name: case.why for name, case in each.golden.cases.items() if case.why}
+
+
+def _title(each: Checked) -> Text:
+    fork = each.fork or "made for this check"
+    return Text(f"{each.golden.model}: {len(each.golden.cases)} cases; fork: {fork}", style="bold")
+
+
+def _row(row: Row) -> tuple[str | Text, ...]:
+    good, bad = Text("holds", style="green"), Text(f"differs in {', '.join(row.breaches)}", style="bold red")
+    return row.stage.value, row.party.value, _distance(row), row.case or "", bad if row.breaches else good
+
+
+def _distance(row: Row) -> str:
+    if row.distance is None:
+        return "equal"
+    if math.isinf(row.distance):
+        return "another type or shape"
+    if row.stage in (Stage.token_ids, Stage.tokens):
+        return f"{row.distance:.0f} tokens"
+    return f"{row.distance:.3g}"
+
+
+def _notes(each: Checked) -> Iterator[str]:
+    others = [
+        f"{name} {each.versions.get(name, 'none')} instead of {version}"
+        for name, version in each.golden.versions.items()
+        if each.versions.get(name) != version
+    ]
+    if others:
+        yield f"recorded with other versions: {', '.join(others)}"
+
+
+def _number(value: float | None) -> float | str | None:
+    """JSON has no infinity."""
+    return "inf" if value is not None and math.isinf(value) else value

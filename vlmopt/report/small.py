@@ -1,0 +1,31 @@
+"""How the small model folder of a spec is built, in words."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from vlmopt.small import THIRD_PARTY, WEIGHTS
+from vlmopt.specs import Spec
+
+
+def small_folder_text(spec: Spec) -> Text:
+    """The steps, and the command that takes them."""
+    small = spec.small
+    if small is None:
+        return Text("\nThe spec describes no small model folder: give one of the hub with --folder.")
+    gains = "".join(f"; {gain.names} times {gain.factor:g}" for gain in small.weights.gains)
+    steps = [
+        f"copies {small.files} (NAME.txt becomes NAME), beside the spec's file",
+        f"unpacks {small.tokenizer} as tokenizer.json",
+        f"makes {WEIGHTS} with transformers, under the hub's names, from seed {small.weights.seed}: "
+        f"matrices N(0, 1 / fan in), embeddings N(0, 1), norms near 1, biases near 0{gains}",
+    ]
+    if small.third_party.files:
+        steps.append(
+            f"makes {THIRD_PARTY}/ from {small.third_party.files}: the same values as transformers names them"
+        )
+    trust = "; load it with trust_remote_code" if small.trust_remote_code else ""
+    head = (
+        f"\nvlmopt models build {spec.name} --out DIR makes the small model folder, without the hub{trust}:"
+    )
+    return Text("\n".join([head, *(f"  {number}. {step}" for number, step in enumerate(steps, 1))]))
