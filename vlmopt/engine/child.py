@@ -15,8 +15,8 @@ from vlmopt.errors import VlmoptError
 TAIL = 4000
 KILLED_S = 20
 # Leaves a guard behind in the command's process group, then becomes the command. The guard waits until the
-# other end of a pipe is closed, which happens however the parent ends, then ends the group. A signal from Linux
-# at the parent's death would not do: a vLLM that is starting does not heed SIGTERM.
+# other end of a pipe is closed, which happens however the parent ends, then ends the group. A signal at the
+# parent's death would not do: a vLLM that is starting does not heed SIGTERM.
 _GUARDED = """
 import os, signal, sys, time
 pipe, patience = int(sys.argv[1]), float(sys.argv[2])

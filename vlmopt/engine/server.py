@@ -21,11 +21,11 @@ START_S, ANSWER_S, STOP_S = 600, 300, 20
 MODEL = "model"
 """The name that the server knows its model by."""
 # Stock's own `vllm` command stops on CPU builds, which have no metadata of a distribution named vllm.
-COMMAND = ("-m", "vllm.entrypoints.openai.api_server", "--model")
+COMMAND = (sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model")
 SETTINGS = (
     *("--served-model-name", MODEL, "--seed", "0", "--enforce-eager", "--no-enable-prefix-caching"),
     *("--max-model-len", "8192", "--max-num-batched-tokens", "8192", "--skip-mm-profiling"),
-    *("--mm-processor-cache-gb", "1"),
+    *("--mm-processor-cache-gb", "1", "--trust-request-mm-kwargs"),
 )
 
 
@@ -45,8 +45,9 @@ class Server:
     then wait with `ready`. It listens on a Unix socket of its own, so that no port is needed and nobody else
     can ask it.
 
-    `dtype` is the model's type, and `media` the folder that file URLs may read from; `more` holds further
-    options of ``vllm serve``, and `environment` is added to what `engine_environment` gives.
+    `dtype` is the model's type, and `media` the folder that file URLs may read from. `command` starts the
+    server when the model's folder and options are added to it, `more` are further options of ``vllm serve``,
+    and `environment` is added to what `engine_environment` gives.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Server:
         trust_remote_code: bool = False,
         dtype: str = "float32",
         media: Path | None = None,
+        command: Sequence[str] = COMMAND,
         more: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -68,7 +70,7 @@ class Server:
         options += ["--allowed-local-media-path", str(media.resolve())] if media else []
         self.name = "stock's server" if fork is None else f"the server of the fork {fork}"
         self._child = Child(
-            [sys.executable, *COMMAND, str(folder.resolve()), *options],
+            [*command, str(folder.resolve()), *options],
             # The development mode of the server brings the call that empties its caches.
             engine_environment(fork, scratch) | {"VLLM_SERVER_DEV_MODE": "1"} | dict(environment or {}),
             scratch / "log",
@@ -76,9 +78,11 @@ class Server:
         )
         self._started = time.monotonic()
         self.was_ready = False
+        # A connection a request: the server closes one after an error of its own, and the next request on it
+        # could meet that.
         self._client = httpx.Client(
             base_url="http://server",
-            transport=httpx.HTTPTransport(uds=str(socket)),
+            transport=httpx.HTTPTransport(uds=str(socket), limits=httpx.Limits(max_keepalive_connections=0)),
             timeout=ANSWER_S,
         )
 
@@ -121,6 +125,12 @@ class Server:
             except httpx.TransportError:
                 time.sleep(0.1)
         return self
+
+    def get(self, path: str) -> httpx.Response:
+        """The answer to a question without a body, as `post` gives it."""
+        self.ready()
+        with self._failing():
+            return self._client.get(path)
 
     def post(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
         """Sends JSON and returns the answer, whatever its status.

@@ -17,7 +17,6 @@ from vlmopt.verify.requests import processor_arguments, texts
 
 Wrong = Literal["missing file", "outside", "half a URL", "not base64", "unknown scheme"]
 By = Literal["base64", "file", Wrong]
-MIME = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif"}
 MOST_TOKENS = 8
 
 
@@ -47,14 +46,18 @@ class ChatImage:
             return (media / "missing").as_uri()
         if self.by == "unknown scheme":
             return f"image:{name}"
-        text = base64.b64encode(file).decode()
-        comma = "" if self.by == "half a URL" else ","
-        return f"data:{MIME.get(self.image.form, 'image/png')};base64{comma}" + (
-            f"*{text}" if self.by == "not base64" else text
-        )
+        url = data_url(file, self.image.form)
+        if self.by == "half a URL":
+            return url.replace(",", "", 1)
+        return url.replace(",", ",*", 1) if self.by == "not base64" else url
 
 
 Part = str | ChatImage
+
+
+def data_url(file: bytes, form: str) -> str:
+    """The URL that holds an image file itself; `form` is its format, as Pillow names it."""
+    return f"data:image/{form.lower()};base64,{base64.b64encode(file).decode()}"
 
 
 @dataclass(frozen=True)
@@ -122,15 +125,14 @@ def chat_cases(draw: st.DrawFn, requests: Requests, *, large: bool = False) -> C
     With `large` a single image may be beyond the largest grid of tiles.
     """
     count = draw(st.sampled_from((1,) * 8 + (0,) + (2,) * 4 + (3, 4)))
+    by = st.sampled_from(("base64",) * 3 + ("file",))
     images = [
-        ChatImage(
-            draw(image_cases(files=True, large=large and count == 1)),
-            draw(st.sampled_from(("base64",) * 20 + ("file",) * 8 + get_args(Wrong))),
-        )
-        for _ in range(count)
+        ChatImage(draw(image_cases(files=True, large=large and count == 1)), draw(by)) for _ in range(count)
     ]
     if count > 1 and draw(st.integers(0, 2)) == 1:
         images[-1] = ChatImage(images[0].image, images[-1].by)
+    if images and (wrong := draw(st.sampled_from((None,) * 40 + get_args(Wrong)))):
+        images[-1] = ChatImage(images[-1].image, wrong)
     # The placeholder itself as text makes a wrong count, which is mostly refused: rarely.
     words = st.sampled_from((False,) * 30 + (True,)).flatmap(
         lambda whole: st.just(requests.image) if whole else texts(requests)
