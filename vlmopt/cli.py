@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from vlmopt import cli_golden, cli_models, cli_rules, cli_verify, completion
+from vlmopt import cli_argus, cli_golden, cli_models, cli_rules, cli_verify, completion
 from vlmopt.cli_options import ForkFolder, Json, Model, Source, names
 from vlmopt.errors import VlmoptError
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.add_typer(cli_rules.app, name="rules")
 app.add_typer(cli_models.app, name="models")
+app.add_typer(cli_argus.app, name="argus")
 app.add_typer(cli_golden.app, name="golden")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vlmopt.argus.errors import InputError
+from vlmopt.argus.examples import Task
 
 CONFIGS = Path(__file__).parent / "configs"
 
@@ -25,6 +26,25 @@ class Parameters(BaseModel):
     total: Annotated[int, Field(ge=1)]
 
 
+class Stage(BaseModel):
+    """How a member is trained in one stage.
+
+    Attributes:
+        tasks: the kinds of examples that are learnt.
+        learns: `projector`, while the rest stays as it is, or `all`.
+        steps, batch: how many steps of how many pictures; each picture comes with all its examples.
+        learning_rate: the highest; it rises over the first twentieth of the steps and falls as a cosine.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tasks: tuple[Task, ...]
+    learns: Literal["projector", "all"]
+    steps: Annotated[int, Field(ge=1)]
+    batch: Annotated[int, Field(ge=1)]
+    learning_rate: Annotated[float, Field(gt=0)]
+
+
 class Member(BaseModel):
     """One named configuration.
 
@@ -33,6 +53,7 @@ class Member(BaseModel):
         tokenizer: `scenes` for one that is learnt from the scenes, or a hub id that says whose is needed.
         box_format: settings of the box format, see `vlmopt.argus.boxes.load_format`.
         max_images: how many pictures a prompt may have; None for no limit.
+        training: the two stages: alignment of pictures with text, and instructions.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,6 +65,7 @@ class Member(BaseModel):
     tokenizer: str
     box_format: dict[str, Any]
     max_images: int | None = None
+    training: dict[Literal[1, 2], Stage]
 
 
 def member_names() -> list[str]:

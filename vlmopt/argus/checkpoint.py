@@ -1,0 +1,39 @@
+"""Loads a trained ArgusVLM from its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+import vlmopt.argus.auto  # noqa: F401  (makes the classes known to the Auto classes)
+from vlmopt.argus.configuration import ArgusVLMConfig
+from vlmopt.argus.errors import InputError
+from vlmopt.argus.modeling import ArgusVLMForConditionalGeneration
+from vlmopt.argus.processing import ArgusVLMProcessor
+
+
+def load(
+    folder: Path, dtype: torch.dtype = torch.float32
+) -> tuple[ArgusVLMForConditionalGeneration, ArgusVLMProcessor]:
+    """The model, ready to answer, and its processor.
+
+    Raises:
+        InputError: the folder holds no checkpoint, that of another model, or a broken one.
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(f"no checkpoint in {folder}: it has no config.json")
+    try:
+        kind = json.loads(path.read_text("utf-8")).get("model_type")
+        if kind != ArgusVLMConfig.model_type:
+            raise InputError(f"{path} is of a model of type {kind!r}, not {ArgusVLMConfig.model_type!r}")
+        model = AutoModelForImageTextToText.from_pretrained(folder, dtype=dtype, local_files_only=True)
+        processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
+    except InputError:
+        raise
+    except Exception as error:  # safetensors, tokenizers and transformers each raise their own
+        raise InputError(f"the checkpoint in {folder} cannot be read: {error}") from error
+    return model.eval(), processor

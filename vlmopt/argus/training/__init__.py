@@ -1,0 +1,1 @@
+"""Training ArgusVLM in two stages, with transformers' `Trainer`."""
