@@ -102,7 +102,7 @@ def test_the_lock_of_uv_is_not_tracked():
     assert "uv.lock" not in TRACKED
 
 
-def test_rules_and_specs_ship_in_the_wheel(tmp_path):
+def test_rules_specs_and_golden_outputs_ship_in_the_wheel(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
         cwd=ROOT,
@@ -114,6 +114,7 @@ def test_rules_and_specs_ship_in_the_wheel(tmp_path):
     for folder in ("rules", "model_specs"):
         for file in (ROOT / folder).glob("*.yaml"):
             assert f"vlmopt/_data/{folder}/{file.name}" in names
+    assert {f"vlmopt/_data/{path}" for path in TRACKED if path.startswith("golden_outputs/")} <= names
     assert {path for path in TRACKED if path.startswith("vlmopt/")} <= names
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from vlmopt.small import requests_of, small_of, write_small_folder
 from vlmopt.specs import list_specs, load_spec
 
-ASSETS = Path(__file__).parents[1] / "assets"
-
 
 @dataclass(frozen=True)
 class Model:

@@ -1,17 +1,19 @@
-"""The photographs of ``assets/photos``."""
+"""The photographs of ``golden_outputs/images``."""
 
 import functools
 import io
 
 from PIL import Image
 
-from tests.support.models import ASSETS
+from vlmopt.folders import golden_folder
+
+PHOTOS = golden_folder() / "images"
 
 
 @functools.cache
 def photograph(name: str) -> Image.Image:
     """A photograph, RGB, 640x427."""
-    with Image.open(ASSETS / "photos" / name) as image:
+    with Image.open(PHOTOS / name) as image:
         return image.convert("RGB")
 
 

@@ -28,7 +28,11 @@ def main(job_file: str, answer_file: str) -> None:
     torch.set_num_threads(1)
     job: Job = pickle.loads(Path(job_file).read_bytes())
     processor = transformers.AutoProcessor.from_pretrained(job.folder)
-    model = getattr(transformers, job.model_class).from_pretrained(job.folder, dtype=torch.float32)
+    model, loaded = getattr(transformers, job.model_class).from_pretrained(
+        job.folder, dtype=torch.float32, output_loading_info=True
+    )
+    if wrong := {what: sorted(names) for what, names in loaded.items() if names}:
+        raise RuntimeError(f"the weights are not those of the model: {wrong}")  # else some would be random
     model.eval()
     model.generation_config.eos_token_id = None  # all the tokens that were asked for, whatever they are
     with torch.inference_mode():

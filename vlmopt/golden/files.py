@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmopt.errors import EquivalenceError, UsageError
 from vlmopt.golden.outputs import Output, Stage
+
+_NUMBERS = re.compile(r"\[[-+\d.eE,\s]+\]")  # a list of numbers goes on one line
 
 
 class GoldenCase(BaseModel):
@@ -48,7 +51,8 @@ class Golden(BaseModel):
         """The file's text; the same outputs give the same bytes. `sha256` is of everything else."""
         content = self.model_dump(mode="json", exclude_defaults=True)
         content = {"format": self.format, **content}
-        return json.dumps({"sha256": _digest(content), **content}, ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps({"sha256": _digest(content), **content}, ensure_ascii=False, indent=1)
+        return _NUMBERS.sub(lambda match: " ".join(match[0].split()), text) + "\n"
 
 
 def golden_path(folder: Path, model: str) -> Path:
@@ -74,7 +78,7 @@ def read_golden(folder: Path, model: str) -> Golden:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f"{path} is no file of golden outputs: {where}: {first['msg']}") from None
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is no file of golden outputs: {error}") from None
     if golden.model != model:
         raise UsageError(f"{path} holds the golden outputs of {golden.model}")

@@ -36,7 +36,7 @@ def checked_tables(checked: Sequence[Checked]) -> RenderableType:
             _title(each),
             columns(("stage", "party", "distance", "case", "result"), map(_row, each.rows)),
         ]
-        parts += [Text(f"stock differs in {name}: {why}") for name, why in _reasons(each).items()]
+        parts += [Text(f"stock differs in {', '.join(names)}: {why}") for why, names in _reasons(each)]
         parts += [*map(Text, _notes(each)), Text("")]
     return Group(*parts[:-1])
 
@@ -52,7 +52,7 @@ def checked_object(checked: Sequence[Checked]) -> dict[str, Any]:
                 "fork": str(each.fork) if each.fork else None,
                 "recorded_with": {**each.golden.versions, "vllm": each.golden.vllm},
                 "checked_with": dict(each.versions),
-                "why": _reasons(each),
+                "why": {name: why for why, names in _reasons(each) for name in names},
                 "rows": [
                     {
                         "stage": row.stage.value,
@@ -71,9 +71,13 @@ def checked_object(checked: Sequence[Checked]) -> dict[str, Any]:
     }
 
 
-def _reasons(each: Checked) -> dict[str, str]:
-    """Why stock differs, by case."""
-    return {name: case.why for name, case in each.golden.cases.items() if case.why}
+def _reasons(each: Checked) -> list[tuple[str, list[str]]]:
+    """Why stock differs, and in which cases."""
+    out: dict[str, list[str]] = {}
+    for name, case in each.golden.cases.items():
+        if case.why:
+            out.setdefault(case.why, []).append(name)
+    return list(out.items())
 
 
 def _title(each: Checked) -> Text:
