@@ -202,7 +202,7 @@ def test_the_report_tells_each_stage_of_each_party(golden: Golden, capsys: pytes
     for bad in (False, True):
         if bad:
             outputs[Party.fork]["photo"] = change_tokens(outputs[Party.fork]["photo"], 1)
-        checked = Checked(golden, None, golden.versions, outputs, compare(golden, outputs))
+        checked = Checked(golden, None, {**golden.versions, "vllm": "9.9"}, outputs, compare(golden, outputs))
         told = json.loads(json.dumps(checked_object([checked]), allow_nan=False))
         assert told["holds"] is checked.holds is not bad
         (model,) = told["models"]
@@ -214,6 +214,7 @@ def test_the_report_tells_each_stage_of_each_party(golden: Golden, capsys: pytes
         text = capsys.readouterr().out
         told_of_stock = "stock differs in photo" in text
         assert text.count("differs in photo") == told_of_stock + bad
+        assert text.endswith(f"recorded with other versions: vllm 9.9 instead of {golden.vllm}\n")
         assert text.count("stock differs in ") == len({case.why for case in golden.cases.values()}) - 1
 
 

@@ -92,10 +92,10 @@ def check(spec: Spec, folder: Path, fork: Path | None, *, progress: Tick) -> Che
         progress(f"{spec.name}: the third party", 1, 4)
         outputs = {Party.third_party: ask_third_party(spec, model, cases)}
         progress(f"{spec.name}: stock", 2, 4)
-        outputs[Party.stock], _ = ask_vllm(spec, model, cases, None)
+        outputs[Party.stock], vllm = ask_vllm(spec, model, cases, None)
         progress(f"{spec.name}: the fork", 3, 4)
         outputs[Party.fork], _ = ask_vllm(spec, model, cases, made.path)
-    return Checked(golden, fork, versions(), outputs, compare(golden, outputs))
+    return Checked(golden, fork, versions() | {"vllm": vllm}, outputs, compare(golden, outputs))
 
 
 def check_all(model: str | None, folder: Path, fork: Path | None, *, progress: Tick) -> list[Checked]:

@@ -50,7 +50,7 @@ def checked_object(checked: Sequence[Checked]) -> dict[str, Any]:
                 "model": each.golden.model,
                 "holds": each.holds,
                 "fork": str(each.fork) if each.fork else None,
-                "recorded_with": {**each.golden.versions, "vllm": each.golden.vllm},
+                "recorded_with": _versions(each),
                 "checked_with": dict(each.versions),
                 "why": {name: why for why, names in _reasons(each) for name in names},
                 "rows": [
@@ -103,11 +103,15 @@ def _distance(row: Row) -> str:
 def _notes(each: Checked) -> Iterator[str]:
     others = [
         f"{name} {each.versions.get(name, 'none')} instead of {version}"
-        for name, version in each.golden.versions.items()
+        for name, version in _versions(each).items()
         if each.versions.get(name) != version
     ]
     if others:
         yield f"recorded with other versions: {', '.join(others)}"
+
+
+def _versions(each: Checked) -> dict[str, str]:
+    return {**each.golden.versions, "vllm": each.golden.vllm}
 
 
 def _number(value: float | None) -> float | str | None:

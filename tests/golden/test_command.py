@@ -1,0 +1,55 @@
+"""What `vlmopt golden` refuses before it asks anybody: exit codes, and one line that says what to do."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import vlmopt
+from tests.support.models import model_names
+from vlmopt.folders import golden_folder
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the golden outputs."""
+    return Path(shutil.copytree(golden_folder(), tmp_path / "golden"))
+
+
+def test_a_changed_file_is_an_equivalence_that_does_not_hold(folder: Path) -> None:
+    name = model_names()[0]
+    path = folder / f"{name}.json"
+    content = json.loads(path.read_text("utf-8"))
+    content["cases"]["photo"]["third_party"]["logits"][0][0][1] += 1e-3
+    path.write_text(json.dumps(content), "utf-8")
+    done = vlmopt("golden", "check", "--model", name, "--folder", folder, "--json")
+    assert done.code == 1
+    assert "was changed after it was recorded" in done.err
+    assert json.loads(done.out)["error"]["exit_code"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--model", "no-such-model"], "no model spec answers to"),
+        (["--model", model_names()[0], "--folder", "."], "vlmopt golden record"),
+        (["--fork", "."], "is no fork"),
+    ],
+)
+def test_wrong_usage_is_one_line(tmp_path: Path, words: list[str], says: str) -> None:
+    done = vlmopt("golden", "check", *words, cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert says in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_fork_for_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
+    one, other = model_names()[:2]
+    fork = tmp_path / "fork"
+    assert vlmopt("apply", "--model", one, "--vllm", "installed", "--out", fork).code == 0
+    done = vlmopt("golden", "check", "--model", other, "--fork", fork, "--folder", folder)
+    assert done.code == 2
+    assert f"is a fork for {one}, not for {other}" in done.err
