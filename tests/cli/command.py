@@ -27,15 +27,15 @@ def environment(**changes: str) -> Mapping[str, str]:
     return {**os.environ, "PYTHONPATH": root, **changes}
 
 
-def vlmopt(*words: str | Path, cwd: Path | None = None, **changes: str) -> Done:
-    """Runs `vlmopt WORDS` and waits; `changes` go into its environment."""
+def vlmopt(*words: str | Path, cwd: Path | None = None, seconds: float = 120, **changes: str) -> Done:
+    """Runs `vlmopt WORDS` and waits, at most so long; `changes` go into its environment."""
     done = subprocess.run(
         arguments(*words),
         cwd=cwd,
         env=environment(**changes),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds,
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr

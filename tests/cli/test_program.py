@@ -18,7 +18,7 @@ def test_help_in_a_third_of_a_second(tmp_path: Path) -> None:
         start = time.perf_counter()
         done = subprocess.run(arguments("--help"), env=kept, capture_output=True, text=True, check=True)
         seconds.append(time.perf_counter() - start)
-    for command in ("apply", "scan", "diff", "run", "wheel", "rules", "models"):
+    for command in ("apply", "scan", "diff", "run", "wheel", "verify", "rules", "models"):
         assert f"\n  {command} " in done.stdout
     assert min(seconds) <= 0.3
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from vlmopt.engine.worker import ENGINE, PROCESSORS, Worker
 from vlmopt.specs import Requests
+from vlmopt.verify.chat import ChatCase, chat_cases
+from vlmopt.verify.chat_pair import ChatPair
 from vlmopt.verify.compare import Comparison
 from vlmopt.verify.images import ImageCase
 from vlmopt.verify.pair import Pair
@@ -118,12 +120,44 @@ class Paired:
                 yield Sides(compare, beside)
 
 
+@dataclass(frozen=True)
+class Served:
+    """Chat requests to two OpenAI servers (`vlmopt.verify.chat_pair`)."""
+
+    name: str = "server"
+    kind: Any = ChatCase
+
+    def cases(self, requests: Requests) -> st.SearchStrategy[ChatCase]:
+        return chat_cases(requests)
+
+    def images(self, case: ChatCase) -> Sequence[tuple[str, ImageCase]]:
+        return [(f"request-1-image-{index}", each.image) for index, each in enumerate(case.images(), 1)]
+
+    def words(self, case: ChatCase) -> tuple[str, ...]:
+        return tuple(case.words())
+
+    @contextmanager
+    def open(self, fork: Path, model: Model) -> Iterator[Sides]:
+        trust = model.trust_remote_code
+        with ChatPair(fork, model.folder, trust_remote_code=trust) as pair:
+
+            @contextmanager
+            def beside(other: Path) -> Iterator[Compare]:
+                with ChatPair(other, model.folder, trust_remote_code=trust, beside=pair) as another:
+                    another.ready()
+                    yield another.compare
+
+            pair.ready()
+            yield Sides(pair.compare, beside)
+
+
 PROCESSOR = Paired("processor", False, Pair.processed, {})
 TOWER = Paired("tower", True, lambda pair, case: pair.processed(case, embed=True), {})
+SERVER = Served()
 OFFLINE = Paired("offline", True, Pair.generated, {})
 
 PARTS: Mapping[Level, Sequence[Part]] = {
     Level.processor: (PROCESSOR,),
     Level.tower: (TOWER,),
-    Level.engine: (OFFLINE,),
+    Level.engine: (OFFLINE, SERVER),
 }
