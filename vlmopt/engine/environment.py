@@ -9,7 +9,7 @@ from pathlib import Path
 
 import vlmopt
 
-_BYTECODE = Path(tempfile.gettempdir()) / f"vlmopt-bytecode-{os.getuid()}"
+BYTECODE = Path(tempfile.gettempdir()) / f"vlmopt-bytecode-{os.getuid()}"
 _LEFT_OUT = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -34,7 +34,7 @@ def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if key not in _LEFT_OUT} | ours
     if sys.dont_write_bytecode:
         # Compiling torch and vLLM takes ten seconds a process: keep the bytecode, outside the installation.
-        environment["PYTHONPYCACHEPREFIX"] = str(_BYTECODE)
+        environment["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
     path = [str(fork.resolve())] if fork is not None else []
     home = Path(vlmopt.__file__).parents[1]
     if home.name != "site-packages":  # a checkout that is run without being installed

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from vlmopt.plan import Status
 from vlmopt.fork.series import Patch
+from vlmopt.plan import Status
 from vlmopt.report.wording import contract_words
 from vlmopt.rules import Contract
 
