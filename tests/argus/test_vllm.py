@@ -13,7 +13,7 @@ import torch
 from tests.argus.vllm_answers import TOKENS, cases, prompt_of
 
 ROOT = Path(__file__).parents[2]
-ENGINE_S = 240
+ENGINE_S = 400
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",

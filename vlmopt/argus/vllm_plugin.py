@@ -14,4 +14,4 @@ def register() -> None:
 
     AutoConfig.register(ArgusVLMConfig.model_type, ArgusVLMConfig, exist_ok=True)
     if ARCHITECTURE not in ModelRegistry.get_supported_archs():
-        ModelRegistry.register_model(ARCHITECTURE, f"vlmopt.argus.vllm_model:{ARCHITECTURE}")
+        ModelRegistry.register_model(ARCHITECTURE, f"vlmopt.argus.argusvlm:{ARCHITECTURE}")

@@ -1,4 +1,4 @@
-"""ArgusVLM for vLLM."""
+"""ArgusVLM for vLLM, written as vLLM writes its own models."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal
