@@ -20,9 +20,12 @@ Damage = Literal["none", "truncated", "corrupt", "no image"]
 T = TypeVar("T")
 
 EXIF_ORIENTATION = 0x0112
-# Where processors change their mind: tile and crop sizes, patch multiples, and one pixel beside each.
-ROUND_SIDES = [28, 56, 112, 224, 336, 364, 384, 448, 512, 672, 896, 1024, 1344, 2048]
+# Where processors change their mind: tile and crop sizes, patch multiples and half way between two, and
+# one pixel beside each.
+ROUND_SIDES = [28, 56, 70, 112, 224, 336, 364, 384, 448, 512, 672, 896, 1024, 1344, 2048]
 EXTREME_SIZES = [(1, 1), (2, 1), (1, 700), (700, 1), (3, 900), (1500, 3), (1999, 9), (20000, 10), (10, 20000)]
+# More pixels than any budget that a processor keeps to.
+HUGE_SIZE = (20000, 650)
 ARRAYS: tuple[Form, ...] = ("hwc", "chw", "float")
 FORMS_OF: dict[Mode, tuple[Form, ...]] = {
     "RGB": ("pil", "JPEG", "PNG", "WEBP", "JPEG", "PNG", "hwc", "chw", "float"),
@@ -168,6 +171,8 @@ def sizes(draw: st.DrawFn, large: bool = True) -> tuple[int, int]:
         return (width, width) if draw(st.booleans()) else (width, min(height, 1024))
     if kind == "extreme":
         return draw(st.sampled_from(EXTREME_SIZES))
+    if draw(mostly(False, True, of=3)):
+        return HUGE_SIZE
     width = draw(st.integers(640, 4500) | st.integers(4097, 6000))
     height = draw(st.integers(300, 1600))
     return (height, width) if draw(st.booleans()) else (width, height)
