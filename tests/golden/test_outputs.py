@@ -118,6 +118,21 @@ def test_what_was_recorded_holds(golden: Golden) -> None:
     assert breaches(compare(golden, recorded(golden))) == set()
 
 
+def test_a_recorded_difference_is_shown_apart_from_the_distance(golden: Golden) -> None:
+    outputs = recorded(golden)
+    for party in (Party.stock, Party.fork):
+        outputs[party]["text"] = CHANGES[Stage.logits](outputs[party]["text"], 2e-4)
+    rows = {(row.stage, row.party): row for row in compare(golden, outputs)}
+    for stage in Stage:
+        expected = [case.apart[stage] for case in golden.cases.values() if stage in case.apart]
+        for party in (Party.stock, Party.fork):
+            known = rows[stage, party].known
+            assert known == (pytest.approx(max(expected), rel=0.01) if expected else None)
+        assert rows[stage, Party.third_party].known is None
+    row = rows[Stage.logits, Party.stock]
+    assert (row.distance, row.case) == (pytest.approx(2e-4, rel=0.1), "text")
+
+
 @pytest.mark.parametrize("party", Party)
 @pytest.mark.parametrize("stage", Stage)
 def test_another_output_of_any_party_is_seen(golden: Golden, stage: Stage, party: Party) -> None:

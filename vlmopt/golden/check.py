@@ -33,18 +33,18 @@ class Party(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """One stage by one party, over all cases.
+    """One stage by one party: how far it is from what the third party gave when that was recorded.
 
-    `distance` is the largest to the third party's recorded output, in case `case`; None where all cases are
-    equal in every bit. `recorded` is the largest that was recorded for stock, and is the fork's too.
-    `breaches` names the cases in which the party is not what it must be.
+    `distance` is the largest over the cases in which stock agrees with the third party, found in `case`; None
+    where all are equal in every bit. `known` is the largest over the cases for which a difference of stock is
+    recorded. `breaches` names the cases in which the party is not what it must be.
     """
 
     stage: Stage
     party: Party
     distance: float | None
     case: str | None
-    recorded: float | None
+    known: float | None
     breaches: tuple[str, ...]
 
 
@@ -122,14 +122,17 @@ def _row(golden: Golden, outputs: Mapping[Party, Mapping[str, Output]], stage: S
     far = {
         name: distance(stage, case.third_party, outputs[party][name]) for name, case in golden.cases.items()
     }
-    worst = max(far, key=lambda name: (far[name].value, not far[name].equal))
-    recorded = [case.apart[stage] for case in golden.cases.values() if stage in case.apart]
+    known = [
+        name for name, case in golden.cases.items() if party is not Party.third_party and stage in case.apart
+    ]
+    apart = [name for name in far if name not in known and not far[name].equal]
+    worst = max(apart, key=lambda name: far[name].value, default=None)
     return Row(
         stage,
         party,
-        None if far[worst].equal else far[worst].value,
-        None if far[worst].equal else worst,
-        None if party is Party.third_party else max(recorded, default=None),
+        None if worst is None else far[worst].value,
+        worst,
+        max((far[name].value for name in known), default=None),
         tuple(name for name in golden.cases if not _is_right(golden, outputs, stage, party, name)),
     )
 

@@ -34,7 +34,9 @@ def checked_tables(checked: Sequence[Checked]) -> RenderableType:
     for each in checked:
         parts += [
             _title(each),
-            columns(("stage", "party", "distance", "case", "result"), map(_row, each.rows)),
+            columns(
+                ("stage", "party", "distance", "in case", "known difference", "result"), map(_row, each.rows)
+            ),
         ]
         parts += [Text(f"stock differs in {', '.join(names)}: {why}") for why, names in _reasons(each)]
         parts += [*map(Text, _notes(each)), Text("")]
@@ -58,8 +60,8 @@ def checked_object(checked: Sequence[Checked]) -> dict[str, Any]:
                         "stage": row.stage.value,
                         "party": row.party.value,
                         "distance": _number(row.distance),
-                        "recorded_distance": _number(row.recorded),
                         "case": row.case,
+                        "known_distance": _number(row.known),
                         "holds": not row.breaches,
                         "breaches": list(row.breaches),
                     }
@@ -87,17 +89,15 @@ def _title(each: Checked) -> Text:
 
 def _row(row: Row) -> tuple[str | Text, ...]:
     good, bad = Text("holds", style="green"), Text(f"differs in {', '.join(row.breaches)}", style="bold red")
-    return row.stage.value, row.party.value, _distance(row), row.case or "", bad if row.breaches else good
+    far = "equal" if row.distance is None else _distance(row.stage, row.distance)
+    known = "" if row.known is None else _distance(row.stage, row.known)
+    return row.stage.value, row.party.value, far, row.case or "", known, bad if row.breaches else good
 
 
-def _distance(row: Row) -> str:
-    if row.distance is None:
-        return "equal"
-    if math.isinf(row.distance):
+def _distance(stage: Stage, value: float) -> str:
+    if math.isinf(value):
         return "another type or shape"
-    if row.stage in (Stage.token_ids, Stage.tokens):
-        return f"{row.distance:.0f} tokens"
-    return f"{row.distance:.3g}"
+    return f"{value:.0f} tokens" if stage in (Stage.token_ids, Stage.tokens) else f"{value:.2g}"
 
 
 def _notes(each: Checked) -> Iterator[str]:
