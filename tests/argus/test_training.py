@@ -137,6 +137,12 @@ def test_a_run_that_was_broken_off_ends_as_if_it_had_not_been(member, trained, t
 
     with pytest.raises(Broken):
         train(options(member, tmp_path / "model"), until(5))
+    # A state that was cut short while it was written is passed over.
+    (tmp_path / "model" / "checkpoints" / "checkpoint-5").mkdir()
+    with pytest.raises(InputError, match="holds a run that was broken off: resume it"):
+        train(options(member, tmp_path / "model"))
+    with pytest.raises(InputError, match="holds a run with seed 0, not 7: resume it with the same options"):
+        train(options(member, tmp_path / "model", resume=True, seed=7))
     seen = []
     result = train(
         options(member, tmp_path / "model", resume=True), lambda what, done, total: seen.append(done)

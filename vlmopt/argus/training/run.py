@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -21,11 +19,10 @@ from vlmopt.argus.errors import InputError
 from vlmopt.argus.examples import Samples
 from vlmopt.argus.family import Member, Stage, load_member
 from vlmopt.argus.scenes import Scenes
+from vlmopt.argus.training.folder import RunFolder
 from vlmopt.argus.training.packing import Packer, TaskSamples
 
 Progress = Callable[[str, int, int], None]
-_CHECKPOINTS = "checkpoints"
-_RECORD = "training.json"
 _MOST_EXAMPLES = 16
 _REPORTS = 100
 _CODEBOOK_SAMPLES = 2000
@@ -64,6 +61,11 @@ class Options:
     threads: int | None = None
     resume: bool = False
 
+    def asked(self) -> dict[str, Any]:
+        """All that the weights depend on, as JSON."""
+        kept = {key: value for key, value in asdict(self).items() if key not in ("out", "resume")}
+        return {key: str(value) if isinstance(value, Path) else value for key, value in kept.items()}
+
 
 @dataclass(frozen=True)
 class Result:
@@ -95,11 +97,7 @@ def train(options: Options, progress: Progress = lambda what, done, total: None)
     """
     member = load_member(options.member)
     stage = _stage(member, options)
-    saved = options.out / _CHECKPOINTS
-    if options.resume and not any(saved.glob("checkpoint-*")):
-        raise InputError(f"nothing to resume in {options.out}: it holds no broken-off run")
-    if not options.resume and options.out.exists() and any(options.out.iterdir()):
-        raise InputError(f"{options.out} is not empty: choose another folder, or resume the run in it")
+    folder = RunFolder(options.out, {"options": options.asked(), "recipe": stage.model_dump(mode="json")})
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     samples = _samples(options, stage)
@@ -116,15 +114,16 @@ def train(options: Options, progress: Progress = lambda what, done, total: None)
     watcher = _Watcher(progress)
     trainer = Trainer(
         model=model.train(),
-        args=_arguments(options, stage, saved),
+        args=_arguments(options, stage, folder.checkpoints),
         train_dataset=TaskSamples(samples, stage.tasks, _MOST_EXAMPLES),
         data_collator=Packer(processor),
         callbacks=[watcher],
     )
     # Results go to stdout, and only those.
     trainer.remove_callback(PrinterCallback)
+    state = folder.begin(resume=options.resume)
     began = time.monotonic()
-    trainer.train(resume_from_checkpoint=options.resume)
+    trainer.train(resume_from_checkpoint=None if state is None else str(state))
     seconds = time.monotonic() - began
     losses = tuple(
         (entry["step"], round(entry["loss"], 4)) for entry in trainer.state.log_history if "loss" in entry
@@ -132,8 +131,7 @@ def train(options: Options, progress: Progress = lambda what, done, total: None)
     model.eval().save_pretrained(options.out)
     processor.save_pretrained(options.out)
     result = Result(options.out, options.number, trainer.state.global_step, seconds, losses)
-    _write_record(options, stage, result)
-    shutil.rmtree(saved)
+    folder.finish(steps=result.steps, seconds=seconds, losses=losses)
     return result
 
 
@@ -209,15 +207,3 @@ class _Watcher(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._progress(self._loss, state.global_step, state.max_steps)
-
-
-def _write_record(options: Options, stage: Stage, result: Result) -> None:
-    asked = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(options).items()}
-    record = {
-        "options": {key: value for key, value in asked.items() if key != "out"},
-        "stage": stage.model_dump(mode="json"),
-        "steps": result.steps,
-        "seconds": round(result.seconds, 1),
-        "losses": result.losses,
-    }
-    (options.out / _RECORD).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
