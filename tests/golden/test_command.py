@@ -2,13 +2,20 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import vlmopt
 from tests.support.models import model_names
+from vlmopt.errors import EquivalenceError
 from vlmopt.folders import golden_folder
+from vlmopt.golden.cases import cases_of
+from vlmopt.golden.check import check_inputs
+from vlmopt.golden.files import read_golden
+from vlmopt.small import WEIGHTS
+from vlmopt.specs import load_spec
 
 pytestmark = pytest.mark.engine
 
@@ -53,3 +60,22 @@ def test_a_fork_for_another_model_is_refused(folder: Path, tmp_path: Path) -> No
     done = vlmopt("golden", "check", "--model", other, "--fork", fork, "--folder", folder)
     assert done.code == 2
     assert f"is a fork for {one}, not for {other}" in done.err
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_outputs_are_compared_for_the_same_weights_prompts_and_pixels_alone(name: str) -> None:
+    golden, cases = read_golden(golden_folder(), name), cases_of(load_spec(name))
+    weights = golden.weights[WEIGHTS]
+    check_inputs(golden, cases, weights)
+    first, *others = cases
+    (image,) = first.images
+    pixel = image.copy()
+    pixel.putpixel((0, 0), (0, 0, 0))
+    for wrong, says in [
+        ((cases, "0" * 64), "weights"),
+        ((others, weights), "cases.yaml names other cases"),
+        (([replace(first, prompt="?"), *others], weights), f"case {first.name} has another prompt"),
+        (([replace(first, images=(pixel,)), *others], weights), "other pixels"),
+    ]:
+        with pytest.raises(EquivalenceError, match=says):
+            check_inputs(golden, *wrong)

@@ -88,7 +88,7 @@ def check(spec: Spec, folder: Path, fork: Path | None, *, progress: Tick) -> Che
             made = _open(fork, spec)
         model = build_small_model(spec)
         cases = cases_of(spec, folder)
-        _check_inputs(golden, cases, weights_digest(model))
+        check_inputs(golden, cases, weights_digest(model))
         progress(f"{spec.name}: the third party", 1, 4)
         outputs = {Party.third_party: ask_third_party(spec, model, cases)}
         progress(f"{spec.name}: stock", 2, 4)
@@ -154,8 +154,8 @@ def _open(folder: Path, spec: Spec) -> Fork:
     return fork
 
 
-def _check_inputs(golden: Golden, cases: Sequence[Case], weights: str) -> None:
-    """Outputs can only be compared where the inputs are the same."""
+def check_inputs(golden: Golden, cases: Sequence[Case], weights: str) -> None:
+    """Raises EquivalenceError where weights, prompts or pictures are not those that the outputs belong to."""
     again = f"record it anew with `vlmopt golden record --model {golden.model} --force`"
     if golden.weights.get(WEIGHTS) != weights:
         raise EquivalenceError(
