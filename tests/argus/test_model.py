@@ -84,6 +84,18 @@ def test_labels_give_the_mean_cross_entropy(tiny):
         output = model(**inputs, labels=labels)
     wanted = torch.nn.functional.cross_entropy(output.logits[0, -6:-1], labels[0, -5:])
     torch.testing.assert_close(output.loss, wanted)
+    model.train()
+    try:
+        learning = model(**inputs, labels=labels)
+        summed = model(**inputs, labels=labels, num_items_in_batch=20)
+    finally:
+        model.eval()
+    torch.testing.assert_close(learning.loss, wanted)
+    torch.testing.assert_close(summed.loss, wanted * 5 / 20)
+    assert learning.logits is None
+    learning.loss.backward()
+    assert all(weight.grad is not None for weight in model.parameters())
+    model.zero_grad()
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 200), (300, 7), (96, 96), (640, 480)])

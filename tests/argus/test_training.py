@@ -14,8 +14,9 @@ from tests.argus.test_coco import write
 from vlmopt.argus import checkpoint, needs
 from vlmopt.argus.errors import InputError
 from vlmopt.argus.family import CONFIGS
+from vlmopt.argus.modeling import IGNORED
 from vlmopt.argus.scenes import Scenes
-from vlmopt.argus.training.packing import IGNORED, Packer, TaskSamples
+from vlmopt.argus.training.packing import Packer, TaskSamples
 from vlmopt.argus.training.run import Options, train
 from vlmopt.cli import app
 from vlmopt.errors import UsageError

@@ -15,6 +15,9 @@ from vlmopt.argus.configuration import ArgusVLMConfig
 from vlmopt.argus.errors import InputError
 from vlmopt.argus.multiscale import MultiScale
 
+IGNORED = -100
+"""The label of a token that is not learnt."""
+
 
 @dataclass
 class ArgusVLMModelOutput(BaseModelOutputWithPast):
@@ -29,7 +32,7 @@ class ArgusVLMOutput(ModelOutput):
 
     Attributes:
         loss: the mean cross entropy of the labelled tokens, where labels were given.
-        logits: [batch, tokens, vocabulary].
+        logits: [batch, tokens, vocabulary]; None in training mode with labels.
         past_key_values: the language model's cache.
         hidden_states, attentions: of the language model, where they were asked for.
         image_hidden_states: [pictures, tokens of a picture, hidden size], where there were pictures.
@@ -178,7 +181,11 @@ class ArgusVLMForConditionalGeneration(ArgusVLMPreTrainedModel, GenerationMixin)
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Any,
     ) -> ArgusVLMOutput:
-        """See `ArgusVLMModel.forward`; `labels` [batch, tokens] are ids, or -100 where nothing is learnt."""
+        """See `ArgusVLMModel.forward`; `labels` [batch, tokens] are ids, or -100 where nothing is learnt.
+
+        In training mode, with labels, logits are made only where something is learnt, and not returned: of a
+        row with many questions that is a quarter.
+        """
         loss_kwargs = {key: kwargs.pop(key) for key in ("num_items_in_batch",) if key in kwargs}
         output = self.model(
             input_ids=input_ids,
@@ -189,12 +196,23 @@ class ArgusVLMForConditionalGeneration(ArgusVLMPreTrainedModel, GenerationMixin)
             inputs_embeds=inputs_embeds,
             **kwargs,
         )
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        logits = self.lm_head(output.last_hidden_state[:, kept, :])
-        loss = None
-        if labels is not None:
-            size = self.config.text_config.vocab_size
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=size, **loss_kwargs)
+        states, size = output.last_hidden_state, self.config.text_config.vocab_size
+        loss = logits = None
+        if labels is not None and self.training:
+            following = labels[:, 1:]
+            learnt = following != IGNORED
+            loss = self.loss_function(
+                logits=self.lm_head(states[:, :-1][learnt]),
+                labels=None,
+                shift_labels=following[learnt],
+                vocab_size=size,
+                **loss_kwargs,
+            )
+        else:
+            kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+            logits = self.lm_head(states[:, kept, :])
+            if labels is not None:
+                loss = self.loss_function(logits=logits, labels=labels, vocab_size=size, **loss_kwargs)
         return ArgusVLMOutput(
             loss=loss,
             logits=logits,

@@ -13,10 +13,10 @@ import torch
 
 from vlmopt.argus.errors import InputError
 from vlmopt.argus.examples import Sample, Samples
+from vlmopt.argus.modeling import IGNORED
 from vlmopt.argus.processing import IMAGE, ArgusVLMProcessor
 from vlmopt.argus.tokens import END
 
-IGNORED = -100
 _MARK = "QUESTION"
 
 
