@@ -10,7 +10,7 @@ from vlmopt.cli import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 EXAMPLES = re.findall(r"^    vlmopt (.+)$", PAGE, re.MULTILINE)
-GROUPS = ("rules", "models", "argus")
+GROUPS = ("rules", "models", "golden", "argus")
 
 
 def _command(example: str) -> list[str]:
