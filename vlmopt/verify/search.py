@@ -62,9 +62,13 @@ def search(
     best: Found[T] | None = None
     done = 0
     deadline = float("inf")
+    simplest = False
 
     def attempt(case: T) -> None:
-        nonlocal best, done, deadline
+        nonlocal best, deadline, done, simplest
+        if simplest:  # it begins every run, and was compared in the first
+            simplest = False
+            return
         if time.monotonic() > deadline:
             raise _Enough
         breaches = breaches_of(case)
@@ -78,20 +82,24 @@ def search(
             best = Found(case, tuple(breaches), stable=True)
             raise _BrokenError
 
-    run = settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        report_multiple_bugs=False,
-        print_blob=False,
-        verbosity=Verbosity.quiet,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-    )(seed(seed_value)(given(cases)(attempt)))
-    try:
-        run()
-    except (_BrokenError, _Enough, Flaky, ExceptionGroup):
-        assert best is not None
+    # A run for each example: within one run hypothesis follows each example with five that repeat most of it.
+    for number in range(examples):
+        simplest = number > 0
+        run = settings(
+            max_examples=1 + simplest,
+            database=None,
+            deadline=None,
+            report_multiple_bugs=False,
+            print_blob=False,
+            verbosity=Verbosity.quiet,
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.generate, Phase.shrink),
+        )(seed(f"{seed_value} {number}")(given(cases)(attempt)))
+        try:
+            run()
+        except (_BrokenError, _Enough, Flaky, ExceptionGroup):
+            assert best is not None
+            break
     if best is None:
         return None
     again = breaches_of(best.case)
