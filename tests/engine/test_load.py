@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.support.models import engine_params
 from vlmopt.engine.client import ChatAnswer, ask
 from vlmopt.engine.server import Server, ServerError
 from vlmopt.small import build_small_model, small_of
@@ -27,7 +27,6 @@ from vlmopt.specs import load_spec
 from vlmopt.verify.chat import ChatCase, ChatImage, Part
 from vlmopt.verify.images import ImageCase
 
-LOADED = yaml.safe_load((Path(__file__).parents[1] / "promised.yaml").read_text("utf-8"))["loaded"]
 CONCURRENT = 64
 TOKENS = 8
 KILLED_WITH = 8
@@ -135,7 +134,7 @@ def kill_the_engine(server: Server, bodies: Sequence[Body]) -> tuple[list[str], 
     return killed, code, left
 
 
-@pytest.fixture(scope="module", params=LOADED)
+@pytest.fixture(scope="module", params=engine_params("loaded"))
 def loaded(
     request: pytest.FixtureRequest,
     fork_of: Callable[[str], Path],

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from PIL import Image
 
+from tests.support.models import engine_params
 from tests.support.photos import PHOTOS, photograph
 from vlmopt.engine.client import ChatAnswer, ask, greedy
 from vlmopt.engine.protocol import Answer, Request
@@ -27,7 +27,6 @@ from vlmopt.verify.chat import data_url
 
 TOKENS = 8
 CONCURRENT = 8
-SERVED = yaml.safe_load((Path(__file__).parents[1] / "promised.yaml").read_text("utf-8"))["served"]
 VLMOPT = (sys.executable, "-c", "from vlmopt.cli import main; main()")
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
@@ -104,7 +103,7 @@ def answer_offline(fork: Path | None, folder: Path, spec: Spec) -> Sequence[Answ
         ]
 
 
-@pytest.fixture(scope="module", params=SERVED)
+@pytest.fixture(scope="module", params=engine_params("served"))
 def served(
     request: pytest.FixtureRequest,
     fork_of: Callable[[str], Path],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.models import model_names
+from tests.support.models import engine_params
 from vlmopt.folders import golden_folder
 from vlmopt.golden.cases import cases_of
 from vlmopt.golden.check import Checked, Party, check
@@ -12,7 +12,7 @@ from vlmopt.specs import load_spec
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 
-@pytest.fixture(scope="module", params=model_names())
+@pytest.fixture(scope="module", params=engine_params("golden"))
 def checked(request: pytest.FixtureRequest) -> Checked:
     """The outputs of all parties, one model after the other."""
     return check(load_spec(request.param), golden_folder(), None, progress=lambda what, done, total: None)

@@ -5,8 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
+from _pytest.mark import ParameterSet
+
 from vlmopt.small import requests_of, small_of, write_small_folder
 from vlmopt.specs import list_specs, load_spec
+
+PROMISED = Path(__file__).parents[1] / "promised.yaml"
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,16 @@ class Model:
 def model_names() -> list[str]:
     """The names of all models with a small folder, sorted."""
     return [spec.name for spec in list_specs() if spec.small]
+
+
+def engine_params(test: str) -> list[ParameterSet]:
+    """The models of a test with whole engines, from promised.yaml; those of the long runs are marked so."""
+    models = yaml.safe_load(PROMISED.read_text("utf-8"))["engines"][test]
+    return [
+        pytest.param(name, marks=[pytest.mark.long] if when == "long" else [])
+        for when, names in models.items()
+        for name in names
+    ]
 
 
 def load_model(name: str) -> Model:

@@ -65,7 +65,7 @@ class Placeholder:
 class Tensor:
     """One tensor (or plain value) that the model gets.
 
-    `digest` is the SHA-256 of its bytes in C order; `data` holds those bytes where they were asked for.
+    `digest` is the BLAKE3 of its bytes in C order; `data` holds those bytes where they were asked for.
     `dtype` is torch's name of the type; for a plain value it is the Python type, and `digest` its repr.
     """
 
