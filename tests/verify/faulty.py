@@ -5,7 +5,6 @@ With VLMOPT_FAULTS=all the tests look at every fault of faults.yaml, without it 
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from vlmopt.compiler import compile_model
-from vlmopt.engine.protocol import Load, Message
+from vlmopt.engine.protocol import Load, Message, Outcome, Process
 from vlmopt.engine.worker import Worker
 from vlmopt.fork import Fork
 from vlmopt.small import requests_of, small_of, write_small_folder
@@ -27,7 +26,7 @@ from vlmopt.specs import load_spec
 from vlmopt.verify.compare import Difference, Stage
 from vlmopt.verify.pair import Pair
 from vlmopt.verify.promise import promise_of
-from vlmopt.verify.requests import Case, cases
+from vlmopt.verify.requests import Case, cases, load_tokenizer
 from vlmopt.verify.search import Found, search
 from vlmopt.verify.steps import first_breaking_step
 
@@ -183,6 +182,19 @@ class Bench:
             space = cases(requests_of(load_spec(name)))
             return search(breaches_of, space, examples=examples, seed_value=0, shrink_s=SHRINK_S, tick=tick)
 
+    def both(self, name: str, edits: Sequence[Edit], case: Case) -> tuple[Outcome, Outcome]:
+        """What stock, and the fork with the edits, make of a case."""
+        spec, folder = load_spec(name), self.folder_of(name)
+        tokenizer = load_tokenizer(folder)
+        message = Process(tuple(request.build(requests_of(spec), tokenizer) for request in case))
+        answers = []
+        with self.faulty(name, edits) as fork, Worker(fork) as worker:
+            for side in (self.stock, worker):
+                side.load(folder, trust_remote_code=small_of(spec).trust_remote_code)
+                side.start(message)
+                answers.append(side.finish())
+        return answers[0], answers[1]
+
     def rule_of(self, fault: Fault, case: Case) -> str | None:
         """The rule that verify names for a case that the fault breaks."""
 
@@ -192,21 +204,6 @@ class Bench:
 
         with self.faulty(fault.model, fault.edits) as fork:
             return first_breaking_step(Fork.open(fork), breaks).rule
-
-
-def log_into(path: Path) -> Path:
-    """A file beside `path` that tells vLLM to log warnings there (VLLM_LOGGING_CONFIG_PATH)."""
-    handler = {"class": "logging.FileHandler", "filename": str(path)}
-    loggers = {"vllm": {"handlers": ["file"], "level": "WARNING"}}
-    config = {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "handlers": {"file": handler},
-        "loggers": loggers,
-    }
-    made = path.with_suffix(".json")
-    made.write_text(json.dumps(config), "utf-8")
-    return made
 
 
 def check(fault: Fault, bench: Bench) -> None:

@@ -19,7 +19,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 @pytest.mark.parametrize("name", sorted({fault.model for fault in MINE if fault.self_check == "catches"}))
 def test_a_fork_without_its_self_check_is_equal(name: str, bench: Bench) -> None:
-    assert bench.verify(name, WITHOUT_SELF_CHECK, examples=40) is None
+    assert bench.verify(name, WITHOUT_SELF_CHECK, examples=20) is None
 
 
 @pytest.mark.parametrize("fault", MINE, ids=lambda fault: fault.id)
