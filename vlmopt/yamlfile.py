@@ -181,7 +181,7 @@ def _explain(document: Document, model: type[BaseModel], mistake: Mapping[str, A
     kind = mistake["type"]
     if kind == "extra_forbidden":
         key = str(location[-1])
-        near = difflib.get_close_matches(key, _keys(model), n=1)
+        near = difflib.get_close_matches(key, [known for known in _keys(model) if known != key], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return f"{document.where(location)}: unknown key {_dotted(location)!r}{hint}"
     if kind == "missing":

@@ -167,6 +167,7 @@ def test_a_replaced_call_changes_nothing_else(text: str) -> None:
 
 @examples
 @given(modules())
+@example("if old(a):\n\told(a)\n\twhile (a\n   ):  value = old( 1 )  # t")
 def test_an_insertion_adds_its_code_and_nothing_else(text: str) -> None:
     module, before = Module(text), dump(text)
     for one in INSERTIONS:

@@ -164,9 +164,15 @@ class Server:
             return False
 
     def forget(self) -> None:
-        """Empties the caches of images and of their embeddings."""
-        self.post("/reset_mm_cache", {}).raise_for_status()
-        self.post("/reset_encoder_cache", {}).raise_for_status()
+        """Empties the caches of images and of their embeddings.
+
+        Raises:
+            ServerError: the engine behind the server has ended, or ends.
+        """
+        for path in ("/reset_mm_cache", "/reset_encoder_cache"):
+            status = self.post(path, {}).status_code
+            if status >= 400:
+                raise self._error(f"answered {path} with status {status}")
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

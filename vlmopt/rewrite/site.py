@@ -136,7 +136,8 @@ class Writer:
         start = region.outer(suite)[0]
         old_start, end = region.inner(suite.body[0])[0], region.inner(suite.body[-1])[1]
         newline = region.newline_at(start)
-        indent = region.indent_at(start) + region.indent
+        # Of the statement's own line: the colon may stand on a continuation of it, indented at will.
+        indent = region.indent_at(region.inner(region.parents[suite])[0]) + region.indent
         lines = [self._render(match, indent)]
         if keep:
             end = old_start + len(region.text[old_start : region.outer(suite)[1]].rstrip())

@@ -121,14 +121,18 @@ class ChatPair:
 
 
 class _Restarting:
-    """A server that is started again after its end."""
+    """A server that is started again after its end, or when its engine has ended behind it."""
 
     def __init__(self, start: Callable[[], Server]) -> None:
         self._start = start
         self.server = start()
 
     def ready(self) -> Server:
-        if self.server.was_ready and self.server.exit_code() is not None:
+        """The server, with empty caches. Raises ServerError when it cannot start."""
+        try:
+            if self.server.was_ready:
+                self.server.forget()
+        except ServerError:
             self.server.close()
             self.server = self._start()
         return self.server.ready()
@@ -138,7 +142,6 @@ def _ask(server: Server, body: dict[str, Any], times: int) -> list[ChatAnswer]:
     """The answers to the same request, one after the other. That a server is gone, or hangs, is an answer."""
     answers: list[ChatAnswer] = []
     try:
-        server.forget()
         for _ in range(times):
             answers.append(ask(server, body))
     except ServerError as error:
