@@ -53,17 +53,22 @@ class Worker:
         child: str = PROCESSORS,
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        self._fork = fork
+        self._module = child
+        self._environment = dict(environment or {})
+        self._begin()
+
+    def _begin(self) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="worker-")
         scratch = Path(self._scratch.name)
         self._pipe, theirs = Pipe()
         with theirs:
             self._child = Child(
-                [sys.executable, "-m", child, str(theirs.fileno())],
-                engine_environment(fork, scratch) | dict(environment or {}),
+                [sys.executable, "-m", self._module, str(theirs.fileno())],
+                engine_environment(self._fork, scratch) | self._environment,
                 scratch / "output",
                 pass_fds=[theirs.fileno()],
             )
-        self._fork = fork
         self._hello: Hello | None = None
 
     def __enter__(self) -> Self:
@@ -79,6 +84,11 @@ class Worker:
         self._pipe.close()
         self._child.end()
         self._scratch.cleanup()
+
+    def restart(self) -> None:
+        """Ends the process and starts it anew, without a model."""
+        self.close()
+        self._begin()
 
     def hello(self) -> Hello:
         """Waits until the worker is ready. Raises WorkerDiedError when its vLLM is not the one asked for."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -54,7 +55,9 @@ class Pair:
 
     def load(self) -> None:
         """Loads the model on both sides at once. Raises WorkerDiedError when one of them cannot."""
-        self._both(self._load)
+        for answer in self._ask(self._load):
+            if isinstance(answer, WorkerDiedError):
+                raise answer
 
     def processed(self, case: Case, *, embed: bool = False) -> Comparison:
         """Compares what the frontends make of the case, and with `embed` what the vision towers make of it.
@@ -75,36 +78,39 @@ class Pair:
         return tuple(request.build(self._requests, self._tokenizer) for request in case)
 
     def _compare(self, message: Process | Generate) -> Comparison:
-        try:
-            stock, fork = self._both(message)
-        except ForkDiedError as error:
-            self._ours = Worker(self._fork, child=self._child)
-            self._ours.start(self._load)
-            self._ours.finish()
-            died = Difference(Stage.errors, f"stock answered, and {error}")
-            return Comparison(differences=[died])
+        stock, fork = self._ask(message)
+        ended = [isinstance(answer, WorkerDiedError) for answer in (stock, fork)]
+        if any(ended):
+            for worker, gone in zip((self._stock, self._ours), ended, strict=True):
+                if gone:
+                    worker.restart()
+            self.load()
+            return _compare_ends(stock, fork, len(message.requests))
         if isinstance(stock, Outcome):
             return compare_outcomes(stock, fork)
         assert isinstance(stock, Answered)
         return compare_answers(stock, fork)
 
-    def _both(self, message: Message) -> tuple[Any, Any]:
-        self._stock.start(message)
-        try:
-            self._ours.start(message)
-        except WorkerDiedError as error:
-            self._stock.finish()
-            raise ForkDiedError(error) from None
-        stock = self._stock.finish()
-        try:
-            return stock, self._ours.finish()
-        except WorkerDiedError as error:
-            raise ForkDiedError(error) from None
+    def _ask(self, message: Message) -> tuple[Any, Any]:
+        """Both answers; that a process ended, or fell silent, is an answer."""
+        workers = (self._stock, self._ours)
+        started = [_answer(partial(worker.start, message)) for worker in workers]
+        return tuple(
+            failure or _answer(worker.finish) for worker, failure in zip(workers, started, strict=True)
+        )
 
 
-class ForkDiedError(WorkerDiedError):
-    """The fork's process ended where stock's did not."""
+def _answer(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except WorkerDiedError as error:
+        return error
 
-    def __init__(self, error: WorkerDiedError) -> None:
-        Exception.__init__(self, str(error))
-        self.output = error.output
+
+def _compare_ends(stock: Any, fork: Any, requests: int) -> Comparison:
+    """A request may end an engine. Then it must end both."""
+    result = Comparison(requests=requests, refused=requests)
+    words = ["ended" if isinstance(each, WorkerDiedError) else "answered" for each in (stock, fork)]
+    differs = [Difference(Stage.errors, f"the process of stock {words[0]}, that of the fork {words[1]}")]
+    result.add(Stage.errors, iter(differs if words[0] != words[1] else ()), requests)
+    return result
