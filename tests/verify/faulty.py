@@ -1,6 +1,6 @@
 """Forks with one line changed, and what verify makes of them.
 
-With VLMOPT_FAULTS=all the tests look at every fault of faults.yaml, without it at a dozen.
+With VLMOPT_FAULTS=all the tests look at every fault of faults.yaml, without it at those of `every_run`.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ def test_the_self_check_keeps_a_fault_from_outputs(bench: Bench) -> None:
     assert fork.prompts[0].sent == stock.prompts[0].sent, "the stock processor must do the work"
 
 
+@pytest.mark.long
 def test_the_command_names_the_rule_and_keeps_the_case(bench: Bench) -> None:
     fault = next(fault for fault in FAULTS if fault.id == "mask-of-zeros")
 
