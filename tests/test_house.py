@@ -46,7 +46,7 @@ def test_each_part_knows_only_what_it_should():
     heavy = {path for name in ("vllm", "torch", "transformers") for path in importing("vlmopt/", name)}
     with_vllm = ("vlmopt/runtime/", "vlmopt/engine/", "vlmopt/argus/")
     assert [path for path in sorted(heavy) if not path.startswith(with_vllm)] == []
-    asking = {"protocol", "environment", "child", "worker", "server", "client"}
+    asking = {"protocol", "environment", "child", "module", "worker", "server", "client"}
     assert [path for path in heavy if path.startswith("vlmopt/engine/") and Path(path).stem in asking] == []
     for path in PYTHON:
         if path.startswith("vlmopt/rewrite/"):

@@ -10,13 +10,11 @@ import hashlib
 import importlib.util
 import json
 import lzma
-import subprocess
-import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from vlmopt.engine.environment import engine_environment
+from vlmopt.engine.module import run_module
 from vlmopt.errors import SpecError, UsageError
 from vlmopt.specs import Requests, Small, Spec
 
@@ -123,19 +121,9 @@ def _make_weights(spec: Spec, folder: Path) -> None:
         "gains": [(gain.names, gain.factor) for gain in small.weights.gains],
         "names": [(renaming.from_, renaming.to) for renaming in small.third_party.names],
     }
-    with tempfile.TemporaryDirectory(prefix="weights-") as scratch:
-        done = subprocess.run(
-            [sys.executable, "-m", _MAKER, json.dumps(plan)],
-            cwd=scratch,
-            env=engine_environment(None, Path(scratch)),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise SpecError(f"{spec.where('small')}: cannot make weights for the small model folder: {last}")
+    failure = run_module(_MAKER, json.dumps(plan))
+    if failure is not None:
+        raise SpecError(f"{spec.where('small')}: cannot make weights for the small model folder: {failure}")
 
 
 def _key(spec: Spec) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """Faults in forks of models that crop a picture or cut it into patches: verify fails on each."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.verify.faulty import WITHOUT_SELF_CHECK, Bench, Fault, check, faults_of
@@ -9,12 +7,6 @@ from tests.verify.faulty import WITHOUT_SELF_CHECK, Bench, Fault, check, faults_
 MINE = faults_of("edge-crop", "patch-grid", "fixed")
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(1200)]
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with Bench(tmp_path_factory.mktemp("faults")) as bench:
-        yield bench
 
 
 @pytest.mark.parametrize("name", sorted({fault.model for fault in MINE if fault.self_check == "catches"}))

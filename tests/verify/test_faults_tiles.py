@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ MINE = faults_of("tile-grid", "split-global")
 CAUGHT = next(fault for fault in MINE if fault.self_check == "catches")
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(1200)]
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with Bench(tmp_path_factory.mktemp("faults")) as bench:
-        yield bench
 
 
 @pytest.mark.parametrize("name", sorted({fault.model for fault in MINE if fault.self_check == "catches"}))

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from vlmopt.errors import VlmoptError
 
@@ -110,3 +112,19 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait(KILLED_S)
         os.close(self._lifeline)
+
+
+class Closing:
+    """What is closed at the end of a `with` block."""
+
+    def close(self) -> None:
+        """Gives back what is held. Closing twice does nothing."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

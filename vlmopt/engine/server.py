@@ -9,12 +9,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
-from vlmopt.engine.child import Child, ChildError
+from vlmopt.engine.child import Child, ChildError, Closing
 from vlmopt.engine.environment import engine_environment
 
 START_S, ANSWER_S, STOP_S = 600, 300, 20
@@ -37,7 +36,7 @@ class ServerError(ChildError):
         self.how = how
 
 
-class Server:
+class Server(Closing):
     """Stock vLLM's server or, with `fork`, that of the fork in that folder, for the model in `folder`.
 
     Use it as a context manager: the server and its engine end with the block, and when this process ends,
@@ -85,14 +84,6 @@ class Server:
             transport=httpx.HTTPTransport(uds=str(socket), limits=httpx.Limits(max_keepalive_connections=0)),
             timeout=ANSWER_S,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the server and every process that it started. Closing twice does nothing."""

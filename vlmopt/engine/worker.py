@@ -8,10 +8,9 @@ import tempfile
 from collections.abc import Mapping
 from multiprocessing import Pipe
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from vlmopt.engine.child import Child, ChildError
+from vlmopt.engine.child import Child, ChildError, Closing
 from vlmopt.engine.environment import engine_environment
 from vlmopt.engine.protocol import (
     Answered,
@@ -37,7 +36,7 @@ class WorkerDiedError(ChildError):
     """The process ended or fell silent. `output` holds the end of what it wrote."""
 
 
-class Worker:
+class Worker(Closing):
     """A process with stock vLLM or, with `fork`, with the fork in that folder.
 
     Use it as a context manager: the process ends with the block. It also ends when this process does.
@@ -70,14 +69,6 @@ class Worker:
                 pass_fds=[theirs.fileno()],
             )
         self._hello: Hello | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the process. Closing twice does nothing."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import pickle
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vlmopt.engine.environment import engine_environment
+from vlmopt.engine.module import run_module
 from vlmopt.errors import UsageError, VlmoptError
 from vlmopt.golden.cases import Case
 from vlmopt.golden.outputs import Output as CaseOutput
@@ -67,18 +65,9 @@ def ask_third_party(spec: Spec, folder: Path, cases: Sequence[Case]) -> dict[str
     with tempfile.TemporaryDirectory(prefix="third-party-") as scratch:
         job, answers = Path(scratch) / "job", Path(scratch) / "answers"
         job.write_bytes(pickle.dumps(Job(str(own), third_party.model, prompts, TOKENS, BEST)))
-        done = subprocess.run(
-            [sys.executable, "-m", "vlmopt.engine.third_party", str(job), str(answers)],
-            cwd=scratch,
-            env=engine_environment(None, Path(scratch)),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise ThirdPartyError(f"{spec.name}: transformers cannot answer the golden cases: {last}")
+        failure = run_module("vlmopt.engine.third_party", str(job), str(answers))
+        if failure is not None:
+            raise ThirdPartyError(f"{spec.name}: transformers cannot answer the golden cases: {failure}")
         given = pickle.loads(answers.read_bytes())
     names = third_party.outputs or spec.images.outputs
     return {

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from vlmopt.engine.child import Closing
 from vlmopt.engine.client import ChatAnswer, ask
 from vlmopt.engine.protocol import Answer, Answered, Error
 from vlmopt.engine.server import Server, ServerError
@@ -44,7 +44,7 @@ def _equal(stage: Stage, name: str, stock: ChatAnswer, fork: ChatAnswer, where: 
         yield Difference(stage, f"{where}: {name}: stock {left!r}, the fork {right!r}")
 
 
-class ChatPair:
+class ChatPair(Closing):
     """Stock's server and that of `fork`, with the model in `folder`.
 
     Both start in the background; `ready` waits for them. A server that a request has killed is started again
@@ -71,14 +71,6 @@ class ChatPair:
         self._stock: _Restarting = beside._stock if beside else _Restarting(partial(start, None))
         self._fork = _Restarting(partial(start, fork))
         self._shared = beside is not None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the servers that the pair has started."""
