@@ -83,7 +83,7 @@ def test_git_am_takes_the_series_to_the_same_files(plan: Plan, tmp_path: Path) -
     assert "Été is --- From 9 to 5." in normalize
     assert "\n diff --git a/x b/x" in normalize
     assert normalize.rstrip().endswith("Contract: exact")
-    assert "Contract: bounded (1 of 255 a channel)" in git(repository, "log", "-1", "--format=%b")
+    assert "Contract: bounded (0.01)" in git(repository, "log", "-1", "--format=%b")
 
 
 def test_each_patch_holds_what_its_rule_did(plan: Plan, tmp_path: Path) -> None:

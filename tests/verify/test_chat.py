@@ -10,7 +10,7 @@ from typing import Any, get_args
 from urllib.parse import unquote, urlparse
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, given, seed, settings
 from PIL import Image
 
 from tests.support.models import model_names
@@ -25,8 +25,9 @@ from vlmopt.specs import load_spec
 from vlmopt.verify.casefile import decode, encode
 from vlmopt.verify.chat import By, ChatCase, ChatImage, Part, Wrong, chat_cases
 from vlmopt.verify.chat_pair import ChatPair, _ask, _Restarting, compare_chat
-from vlmopt.verify.compare import Stage
+from vlmopt.verify.compare import Difference, Stage
 from vlmopt.verify.images import Damage, ImageCase
+from vlmopt.verify.search import search
 
 SPEC = load_spec(model_names()[0])
 REQUESTS = requests_of(SPEC)
@@ -36,15 +37,14 @@ SMALL = ImageCase(3, 2, form="PNG")
 
 @pytest.fixture(scope="module")
 def drawn() -> list[ChatCase]:
-    cases = []
+    """A thousand requests, drawn as verify draws them."""
+    cases: list[ChatCase] = []
 
-    @settings(max_examples=1000, phases=[Phase.generate], **EVERYTHING)
-    @seed(0)
-    @given(chat_cases(REQUESTS))
-    def draw(case: ChatCase) -> None:
+    def none(case: ChatCase) -> list[Difference]:
         cases.append(case)
+        return []
 
-    draw()
+    search(none, chat_cases(REQUESTS), examples=1000, seed_value=0)
     return cases
 
 
