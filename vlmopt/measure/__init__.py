@@ -1,0 +1,1 @@
+"""Where the time goes, and how a fork compares with stock: stages, profiles, benchmarks."""
