@@ -136,8 +136,9 @@ def diff(
 ) -> None:
     """Review a fork: what changed and what was left alone."""
     from vlmopt import console
-    from vlmopt.report import objects, terminal
+    from vlmopt.report import objects
     from vlmopt.report.review import open_review, write_page
+    from vlmopt.report.review_text import review_text
 
     review = open_review(folder, recipe)
     if html is not None:
@@ -147,7 +148,7 @@ def diff(
     elif html is not None:
         console.say(f"wrote {html}")
     else:
-        console.show(terminal.review_text(review))
+        console.show(review_text(review))
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -206,12 +207,13 @@ def main() -> None:
 
 
 def _fail(error: VlmoptError) -> None:
-    if "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]:
-        from vlmopt import console
-        from vlmopt.report.objects import error_object
+    from vlmopt import console
+    from vlmopt.report.objects import error_object
 
-        console.show_json(error_object(error))
-    print(f"vlmopt: {error}", file=sys.stderr)
+    told = error_object(error, console.keep(error.output) if error.output else None)
+    if "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]:
+        console.show_json(told)
+    print(f"vlmopt: {told['error']['message']}", file=sys.stderr)
     _flush()
     sys.exit(error.exit_code)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -38,6 +40,13 @@ def _console(stream: TextIO) -> Console:
         markup=False,
         emoji=False,
     )
+
+
+def keep(text: str) -> Path:
+    """Writes text that is too long for the terminal into a file of its own, for the user to read and delete."""
+    with tempfile.NamedTemporaryFile("w", prefix="vlmopt-", suffix=".log", delete=False) as file:
+        file.write(text)
+    return Path(file.name)
 
 
 def show(renderable: RenderableType, *, stream: TextIO | None = None) -> None:

@@ -10,9 +10,13 @@ from typing import ClassVar
 
 
 class VlmoptError(Exception):
-    """An expected failure; `exit_code` is what the process returns."""
+    """An expected failure; `exit_code` is what the process returns.
+
+    `output` is what a process wrote before it failed, where one did; the command line keeps it in a file.
+    """
 
     exit_code: ClassVar[int] = 2
+    output: str = ""
 
 
 class UsageError(VlmoptError):

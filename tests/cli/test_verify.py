@@ -83,6 +83,18 @@ def test_numbers_and_names_that_make_no_sense(applied: Applied, tmp_path: Path) 
     assert "is damaged" in refusal(applied.fork, "--replay", tmp_path)
 
 
+def test_a_vllm_that_does_not_start(own: Path, tmp_path: Path) -> None:
+    file = own / "vllm/multimodal/__init__.py"
+    file.unlink()
+    file.write_text("raise RuntimeError('no kernels for this machine')\n", "utf-8")
+    line = refusal(own, TMPDIR=str(tmp_path))
+    assert f"the process with the fork {own} ended with exit code 1; its last line was:" in line
+    assert "no kernels for this machine" in line
+    log = Path(line.partition("it wrote is in ")[2].partition(":")[0])
+    assert log.parent == tmp_path
+    assert "Traceback" in log.read_text("utf-8")
+
+
 def test_an_equal_fork(own: Path) -> None:
     done = vlmopt("verify", own, "--examples", "2", seconds=START_S)
     assert (done.code, done.err) == (0, "")

@@ -68,6 +68,7 @@ def ends(pid: int) -> bool:
 def test_what_a_child_wrote_and_how_it_ended_is_known(tmp_path: Path) -> None:
     child = python("print('done'); raise SystemExit(7)", tmp_path / "out")
     assert child.exit_code(20) == 7
+    assert child.ending() == "ended with exit code 7"
     assert child.tail() == "done\n"
     child.end()
 
@@ -85,7 +86,7 @@ def test_a_child_that_does_not_listen_is_killed_when_patience_ends(tmp_path: Pat
     child = python(DEAF, tmp_path / "out", patience=0.2)
     said(child)
     child.end()
-    assert child.exit_code() == -signal.SIGKILL
+    assert child.ending() == "was killed (signal 9; often for lack of memory)"
 
 
 @pytest.mark.parametrize(("code", "patience"), [(FAMILY, "0"), (FAMILY, "0.2"), (DEAF, "0.2")])

@@ -77,7 +77,7 @@ def outcome(answer: Callable[[], ChatAnswer]) -> str:
     try:
         got = answer()
     except ServerError as error:
-        return re.sub(r"ended with exit code \d+|gave no answer", "gone", error.how)
+        return re.sub(r"ended with exit code \d+|was killed \(.*?\)|gave no answer", "gone", error.how)
     return f"{got.status} {got.answer.error}"
 
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from vlmopt.errors import VlmoptError
 
-TAIL = 4000
+TAIL = 1_000_000
 KILLED_S = 20
 # Leaves a guard behind in the command's process group, then becomes the command. The guard waits until the
 # other end of a pipe is closed, which happens however the parent ends, then ends the group. A signal at the
@@ -90,6 +90,13 @@ class Child:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(wait)
         return None
+
+    def ending(self, wait: float = 0) -> str | None:
+        """How the process ended, in words; None where it still runs after `wait` seconds."""
+        code = self.exit_code(wait)
+        if code == -signal.SIGKILL:
+            return "was killed (signal 9; often for lack of memory)"
+        return None if code is None else f"ended with exit code {code}"
 
     def tail(self) -> str:
         """The end of what the process wrote."""

@@ -107,8 +107,8 @@ class Server(Closing):
     def ready(self) -> Self:
         """Waits until the server answers. Raises ServerError when it ends before, or is not ready in time."""
         while not self.was_ready:
-            if (code := self.exit_code()) is not None:
-                raise self._error(f"ended with exit code {code} while it started")
+            if how := self._child.ending():
+                raise self._error(f"{how} while it started")
             if time.monotonic() - self._started > START_S:
                 raise self._error(f"was not ready after {START_S} s")
             try:
@@ -170,8 +170,7 @@ class Server(Closing):
         try:
             yield
         except httpx.TransportError as error:
-            code = self.exit_code(1)
-            how = "gave no answer" if code is None else f"ended with exit code {code}"
+            how = self._child.ending(1) or "gave no answer"
             raise self._error(f"{how} ({type(error).__name__})") from error
 
     def _error(self, how: str) -> ServerError:

@@ -149,6 +149,8 @@ def draft_object(draft: Draft) -> dict[str, Any]:
     }
 
 
-def error_object(error: VlmoptError) -> dict[str, Any]:
-    """Of any command that fails: what stderr says too."""
-    return {"error": {"kind": type(error).__name__, "message": str(error), "exit_code": error.exit_code}}
+def error_object(error: VlmoptError, log: Path | None = None) -> dict[str, Any]:
+    """Of any command that fails: what stderr says too. `log` has all that a process wrote before it failed."""
+    message = str(error) if log is None else f"{error}. All that it wrote is in {log}: read it, then try again"
+    kept = {} if log is None else {"log": str(log)}
+    return {"error": {"kind": type(error).__name__, "message": message, "exit_code": error.exit_code, **kept}}
