@@ -21,10 +21,11 @@ def answer_messages(
 ) -> None:
     """Answers the parent until it goes away: `load` makes a model, kept by its message; `answer` asks it."""
     import vllm
+    from vllm.platforms import current_platform
 
     torch.set_num_threads(1)
     pipe = Connection(descriptor)
-    pipe.send_bytes(pickle.dumps(Hello(vllm.__file__, vllm.__version__)))
+    pipe.send_bytes(pickle.dumps(Hello(vllm.__file__, vllm.__version__, current_platform.device_type)))
     loaded: dict[str, Any] = {}
     model: Any = None
     while True:

@@ -14,25 +14,32 @@ os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the model is in this proce
 
 import torch
 from vllm import LLM, SamplingParams
+from vllm.platforms import current_platform
 
 from vlmopt.engine.answering import answer_messages, describe_error, describe_tensor, tensors_in
 from vlmopt.engine.frontend import Frontend, open_images
 from vlmopt.engine.protocol import (
+    About,
     Answer,
     Answered,
     Batch,
+    Describe,
     Error,
-    FirstToken,
+    Forget,
     Generate,
+    Latency,
     Load,
     Message,
     Process,
     Request,
     Tensor,
     Time,
+    Trace,
+    Wait,
 )
 
 MAX_MODEL_LEN = 8192
+SWITCH = "mm_device_do_normalize"
 LOGPROBS = 5
 SETTINGS: dict[str, Any] = {
     "dtype": "bfloat16",
@@ -50,12 +57,11 @@ class Engine:
     """The offline ``LLM`` for one model. `Load.config` holds further arguments of ``LLM``."""
 
     def __init__(self, message: Load) -> None:
-        self.llm = LLM(
-            message.folder, trust_remote_code=message.trust_remote_code, **(SETTINGS | dict(message.config))
-        )
+        self.settings = SETTINGS | dict(message.config)
+        self.llm = LLM(message.folder, trust_remote_code=message.trust_remote_code, **self.settings)
         # The frontend's own settings are those of the engine's model.
-        known = {"dtype", "max_model_len", "seed", "limit_mm_per_prompt", "mm_processor_kwargs"}
-        config = {key: value for key, value in (SETTINGS | dict(message.config)).items() if key in known}
+        known = {"dtype", "max_model_len", "seed", "limit_mm_per_prompt", "mm_processor_kwargs"} | {SWITCH}
+        config = {key: value for key, value in self.settings.items() if key in known}
         self.frontend = Frontend(Load(message.folder, message.trust_remote_code, config))
         self.watched: list[Batch] | None = None
         self.llm.apply_model(self._watch)
@@ -93,16 +99,37 @@ class Engine:
         embeddings: tuple[Tensor, ...] = self.llm.apply_model(run)[0]
         return embeddings
 
-    def first_token(self, request: Request) -> FirstToken | Error:
-        """One token with the clock around it, from encoded images on."""
+    def latency(self, request: Request, tokens: int) -> Latency | Error:
+        """An answer of `tokens` tokens with the clock around it, from encoded images on."""
         self.llm.reset_mm_cache()
-        one = SamplingParams(max_tokens=1, temperature=0)
+        greedy = SamplingParams(max_tokens=tokens, temperature=0, ignore_eos=True)
         start = time.perf_counter()
         try:
-            (output,) = self.llm.generate([_prompt(request)], one, use_tqdm=False)
+            (output,) = self.llm.generate([_prompt(request)], greedy, use_tqdm=False)
         except ValueError as error:
             return describe_error(error)
-        return FirstToken(time.perf_counter() - start, len(output.prompt_token_ids))
+        return Latency(time.perf_counter() - start, len(output.prompt_token_ids))
+
+    def forget(self) -> None:
+        """Empties the caches of images and of their embeddings."""
+        self.llm.reset_mm_cache()
+        self.llm.llm_engine.reset_encoder_cache()
+
+    def about(self, forget: bool) -> About:
+        """What this engine runs on; with `forget` the peak of the device's memory begins anew."""
+        on_device = torch.accelerator.is_available() and current_platform.device_type != "cpu"
+        multimodal = self.llm.llm_engine.model_config.get_multimodal_config()
+        about = About(
+            current_platform.device_type,
+            current_platform.get_device_name() if on_device else None,
+            torch.get_num_threads(),
+            {name: str(value) for name, value in self.settings.items()},
+            getattr(multimodal, SWITCH, None),
+            torch.accelerator.max_memory_allocated() if on_device else None,
+        )
+        if forget and on_device:
+            torch.accelerator.reset_peak_memory_stats()
+        return about
 
     def _watch(self, model: Any) -> None:
         stock = model.embed_multimodal
@@ -132,7 +159,15 @@ def _answer(engine: Engine, message: Message) -> object:
     if isinstance(message, Generate):
         return engine.generate(message)
     if isinstance(message, Time):
-        return engine.first_token(message.request)
+        return engine.frontend.time(message)
+    if isinstance(message, Wait):
+        return engine.latency(message.request, message.tokens)
+    if isinstance(message, Describe):
+        return engine.about(message.forget)
+    if isinstance(message, Forget):
+        return engine.forget()
+    if isinstance(message, Trace):
+        return engine.llm.start_profile() if message.on else engine.llm.stop_profile()
     raise TypeError(f"an engine cannot answer {type(message).__name__}")
 
 

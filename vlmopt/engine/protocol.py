@@ -180,19 +180,68 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class FirstToken:
-    """Seconds from encoded images and prompt text to an engine's first token, and the prompt tokens."""
+class Wait:
+    """Asks an engine for the `Latency` of `tokens` tokens, or the `Error` of a request that it refuses."""
 
-    seconds: float
+    request: Request
     tokens: int
 
 
 @dataclass(frozen=True)
+class Latency:
+    """Seconds from encoded images and prompt text to an engine's last token, and the prompt tokens."""
+
+    seconds: float
+    prompt_tokens: int
+
+
+@dataclass(frozen=True)
+class Describe:
+    """Asks an engine for what it is (`About`). `forget` begins the peak of the device's memory anew."""
+
+    forget: bool = False
+
+
+@dataclass(frozen=True)
+class About:
+    """What an engine runs on, and how.
+
+    Attributes:
+        accelerator: the device's name; None on a CPU.
+        threads: of torch.
+        settings: the engine's arguments beside vLLM's defaults, as text.
+        device_normalizes: upstream's `mm_device_do_normalize`, as it came out for this model; None where this
+            vLLM has no such switch.
+        device_peak: the most bytes that torch held on the accelerator; None on a CPU.
+    """
+
+    device: str
+    accelerator: str | None
+    threads: int
+    settings: Mapping[str, str]
+    device_normalizes: bool | None
+    device_peak: int | None
+
+
+@dataclass(frozen=True)
 class Hello:
-    """The first message of a worker: where its vLLM was imported from, and its version."""
+    """The first message of a worker: where its vLLM was imported from, its version, its kind of device."""
 
     vllm: str
     version: str
+    device: str
 
 
-Message = Load | Process | Generate | Time
+@dataclass(frozen=True)
+class Forget:
+    """Empties an engine's caches of images and of their embeddings. Answered by None."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Starts or stops vLLM's own profiler of an engine that was loaded with one. Answered by None."""
+
+    on: bool
+
+
+Message = Load | Process | Generate | Time | Wait | Describe | Forget | Trace

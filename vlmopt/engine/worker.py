@@ -13,11 +13,14 @@ from typing import Any
 from vlmopt.engine.child import Child, ChildError, Closing
 from vlmopt.engine.environment import engine_environment
 from vlmopt.engine.protocol import (
+    About,
     Answered,
+    Describe,
     Error,
-    FirstToken,
+    Forget,
     Generate,
     Hello,
+    Latency,
     Load,
     Message,
     Outcome,
@@ -25,11 +28,13 @@ from vlmopt.engine.protocol import (
     Request,
     Time,
     Timing,
+    Trace,
+    Wait,
 )
 
 PROCESSORS = "vlmopt.engine.frontend"
 ENGINE = "vlmopt.engine.offline"
-START_S, ANSWER_S = 180, 300
+START_S, ANSWER_S, ENDS_S = 180, 300, 5
 
 
 class WorkerDiedError(ChildError):
@@ -115,10 +120,28 @@ class Worker(Closing):
         timing: Timing = self._ask(Time(request))
         return timing
 
-    def first_token(self, request: Request) -> FirstToken | Error:
-        """Asks the `ENGINE` for one token, with a clock around it."""
-        answer: FirstToken | Error = self._ask(Time(request))
+    def latency(self, request: Request, tokens: int = 1) -> Latency | Error:
+        """Asks the `ENGINE` for so many tokens, with a clock around it."""
+        answer: Latency | Error = self._ask(Wait(request, tokens))
         return answer
+
+    def about(self, *, forget: bool = False) -> About:
+        """What the `ENGINE` runs on; with `forget` the peak of the device's memory begins anew."""
+        about: About = self._ask(Describe(forget))
+        return about
+
+    def forget(self) -> None:
+        """Empties the caches of the `ENGINE`: of images and of their embeddings."""
+        self._ask(Forget())
+
+    def trace(self, on: bool) -> None:
+        """Starts or stops the profiler that the `ENGINE` was loaded with (``profiler_config``)."""
+        self._ask(Trace(on))
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also the number of its session."""
+        return self._child.pid
 
     def start(self, message: Message) -> None:
         """Sends a message and does not wait, so that two workers can work at once; then call `finish`."""
@@ -126,7 +149,7 @@ class Worker(Closing):
         try:
             self._pipe.send_bytes(pickle.dumps(message, protocol=5))
         except OSError as error:
-            raise self._died("ended") from error
+            raise self._died(self._child.ending(ENDS_S) or "ended") from error
 
     def finish(self) -> Any:
         """The answer to the message that `start` sent."""
@@ -142,7 +165,7 @@ class Worker(Closing):
         try:
             return pickle.loads(self._pipe.recv_bytes())
         except (EOFError, OSError) as error:
-            raise self._died("ended") from error
+            raise self._died(self._child.ending(ENDS_S) or "ended") from error
 
     def _died(self, how: str) -> WorkerDiedError:
         which = "stock" if self._fork is None else f"the fork {self._fork}"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmopt.errors import UsageError
 
 BENCH_NAME = "measured/bench.json"
-STOCK, FORK, SWITCH = "stock", "fork", "switch"
+STOCK: Final = "stock"
+FORK: Final = "fork"
+SWITCH: Final = "switch"
 """The sides. `switch` is stock with upstream's own switch turned the other way, where the model has one."""
 
 Side = Literal["stock", "fork", "switch"]
+SIDES: Final[tuple[Side, ...]] = (STOCK, FORK, SWITCH)
 
 
 class _Facts(BaseModel):
@@ -82,7 +85,10 @@ class Point(_Facts):
         images: how many of them in one request.
         prompt_tokens: of the whole prompt; None where stock refuses the request.
         refused: stock's reason, where it does not serve such a request.
-        stages: seconds by stage, in the order of `vlmopt.measure.stages`.
+        decode: seconds in which the images are decoded.
+        processor: seconds of vLLM's processor call on the decoded images, by a clock around it.
+        stages: seconds by stage, in the order of `vlmopt.measure.stages`. A stage has ratios where every side
+            spends a hundredth of stock's time to first token on it, or more.
         transfer: bytes and copies, by side.
         latency: seconds until the last token, by the number of output tokens; 1 is the time to first token.
         served: by how many requests are under way at once.
@@ -92,6 +98,8 @@ class Point(_Facts):
     images: int
     prompt_tokens: int | None = None
     refused: str | None = None
+    decode: Measured | None = None
+    processor: Measured | None = None
     stages: dict[str, Measured] = {}
     transfer: dict[Side, Transfer] = {}
     latency: dict[int, Measured] = {}
@@ -109,6 +117,8 @@ class Point(_Facts):
 
     def measured(self) -> Iterator[tuple[str, Measured]]:
         """Everything that has a ratio, with a name."""
+        if self.processor:
+            yield f"{self.name}, processor call", self.processor
         for stage, seconds in self.stages.items():
             yield f"{self.name}, {stage}", seconds
         for tokens, seconds in self.latency.items():

@@ -1,0 +1,121 @@
+"""Measures a fork against its stock, alternating, in one run on one machine."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from vlmopt.measure import pace
+from vlmopt.measure.bench_file import SWITCH, Bench, Noise, Point, bench_path, write_bench
+from vlmopt.measure.machine import Others, machine_of
+from vlmopt.measure.matrix import Matrix
+from vlmopt.measure.offline import SWITCH_NAME, Engines, Tick, measure_offline
+from vlmopt.measure.serving import Servers, measure_serving, sides_of
+from vlmopt.plan import Status
+from vlmopt.specs import Spec
+from vlmopt.verify.parts import Model
+from vlmopt.verify.subject import model_of, open_subject
+
+OTHERS_LIMIT = 0.10
+"""The share of the machine that others may have."""
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
+_ENDING_S = 8
+_BURSTS_S = 70
+"""Of the time that a benchmark may take: what closing takes, and what bursts need at least."""
+
+
+def bench_fork(
+    folder: Path,
+    matrix: Matrix,
+    *,
+    model: str | None = None,
+    model_folder: Path | None = None,
+    progress: Tick | None = None,
+) -> Bench:
+    """Measures the fork in `folder`, and keeps the result in it.
+
+    Args:
+        folder: a fork that `apply` wrote.
+        matrix: what to measure.
+        model: the spec, as a name, a path or a hub id; None for the one that the fork's lock names.
+        model_folder: a real model folder; None for the spec's small one, with seeded weights.
+        progress: called as the work goes on.
+
+    Raises:
+        VlmoptError: it cannot be measured; the message says why.
+    """
+    started, start = datetime.now(UTC), time.monotonic()
+    until = math.inf if matrix.seconds is None else start + matrix.seconds - _ENDING_S
+    tick = progress or _silent
+    subject = open_subject(folder, model)
+    spec, fork, others = subject.spec, subject.fork, Others()
+    with _model(spec, model_folder) as (loaded, weights, load_format):
+        tick("Starting the engines", 0, 0)
+        opened = time.monotonic()
+        with Engines(fork.path, loaded, load_format) as engines:
+            about = engines.load()
+            starting = time.monotonic() - opened
+            # Two servers are four processes.
+            reserve = 1.5 * starting + _BURSTS_S if matrix.concurrency else 0
+            records, offline = measure_offline(engines, loaded, matrix, others, until - reserve, tick)
+            sides = list(engines.sides)
+        tick("Starting the servers", 0, 0)
+        with Servers(
+            fork.path, loaded, sides_of(matrix, sides), load_format=load_format, device=about.device
+        ) as servers:
+            servers.ready()
+            served = measure_serving(servers, records, matrix, others, until, tick)
+    points = [record.point() for record in records]
+    bench = Bench(
+        model=spec.name,
+        title=spec.title,
+        vllm=subject.vllm,
+        recipes=[rule.id for rule in fork.lock.rules if rule.status == Status.applied],
+        weights=weights,
+        switch=f"stock with {SWITCH_NAME} off" if SWITCH in sides else None,
+        settings=dict(about.settings),
+        started=started.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - start, 1),
+        machine=machine_of(about, subject.vllm),
+        points=points,
+        memory=[offline, served],
+        noise=_noise(points, others.share()),
+    )
+    write_bench(bench, bench_path(fork.path))
+    return bench
+
+
+@contextmanager
+def _model(spec: Spec, folder: Path | None) -> Iterator[tuple[Model, str, str]]:
+    """The model, its weights in words, and vLLM's load format for them."""
+    with model_of(spec, folder, weights=True) as model:
+        if folder is None:
+            yield model, "small model of the spec, seeded weights", "auto"
+        elif any(any(model.folder.glob(pattern)) for pattern in _WEIGHTS):
+            yield model, f"of the folder {model.folder.name}", "auto"
+        else:
+            yield model, f"dummies, for the folder {model.folder.name} has none", "dummy"
+
+
+def _noise(points: list[Point], others: float | None) -> Noise:
+    unsteady = [
+        name
+        for point in points
+        for name, measured in point.measured()
+        for ratio in measured.ratios.values()
+        if ratio.again is None or ratio.again > pace.LIMIT
+    ]
+    return Noise(
+        limit=pace.LIMIT,
+        unsteady=list(dict.fromkeys(unsteady)),
+        others=others,
+        others_limit=OTHERS_LIMIT,
+    )
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    pass

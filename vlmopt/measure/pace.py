@@ -1,0 +1,43 @@
+"""How long a benchmark goes on: until its ratios are steady, or its time is over."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from vlmopt.measure.bench_file import Measured
+from vlmopt.measure.spread import steady
+
+LIMIT = 0.10
+"""How far the ratios of two runs may lie apart, as a share of them."""
+_AIM = LIMIT / 2  # what is judged steady too early, by chance, is then still within the limit
+_LEAST, _MOST = 5, 40
+
+T = TypeVar("T")
+
+
+class Pace:
+    """Counts rounds. `until` is a moment of the monotonic clock, or infinity."""
+
+    def __init__(self, until: float = math.inf) -> None:
+        self._until = until
+        self._start = time.monotonic()
+        self.rounds = 0
+
+    def another(self, measured: Iterable[Measured]) -> bool:
+        """Whether to measure one more round, after what was measured so far."""
+        now = time.monotonic()
+        mean = (now - self._start) / self.rounds if self.rounds else 0.0
+        if self.rounds >= _MOST or (self.rounds > 1 and now + mean > self._until):
+            return False
+        going = self.rounds < _LEAST or not all(steady(each, _AIM) for each in measured)
+        self.rounds += going
+        return going
+
+
+def in_turn(sides: Sequence[T], round_number: int) -> list[T]:
+    """The sides in the order of a round: each begins as often as any other."""
+    first = round_number % len(sides)
+    return [*sides[first:], *sides[:first]]
