@@ -6,11 +6,16 @@ import weakref
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 pytest.importorskip("torch")
 
-from vlmopt.runtime.pixels import read_once, read_pixels
+from vlmopt.runtime import pillow_memory, pixels
+from vlmopt.runtime.pixels import behind, read_once, read_pixels
+
+SIDES = st.integers(0, 70)
 
 
 def test_the_second_reader_gets_the_first_ones_array():
@@ -62,3 +67,56 @@ def test_threads_do_not_share():
         thread.start()
         thread.join()
     assert found[0] is not first
+
+
+def noise(mode, width, height):
+    bands = len(Image.new(mode, (1, 1)).getbands())
+    values = np.random.default_rng(width * height).integers(0, 256, (height, width, bands), np.uint8)
+    return Image.fromarray(values.squeeze(2) if bands == 1 else values, mode)
+
+
+@given(st.sampled_from(["RGB", "L", "RGBA", "CMYK"]), SIDES, SIDES)
+def test_pictures_are_read_as_numpy_reads_them(mode, width, height):
+    image = noise(mode, width, height)
+    found, expected = read_pixels(image), np.asarray(image)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert np.array_equal(found, expected)
+
+
+def test_rgb_pictures_are_read_by_the_kernel():
+    pytest.importorskip("numba")
+    image = noise("RGB", 640, 480)
+    out = np.zeros(3 * 640 * 480, np.uint8)
+    assert pillow_memory.read_rgb(image, out)
+    assert np.array_equal(out, np.asarray(image).reshape(-1))
+    assert not pillow_memory.read_rgb(image, out[3:])
+
+
+def test_a_picture_in_several_pieces_is_left_to_pillow():
+    image = noise("RGB", 2500, 2500)  # more than one of Pillow's blocks of 16 MB
+    assert not pillow_memory.read_rgb(image, np.zeros(3 * 2500 * 2500, np.uint8))
+    assert np.array_equal(read_pixels(image), np.asarray(image))
+
+
+def test_a_part_and_a_mirrored_picture_are_read_whole():
+    image = noise("RGB", 50, 40)
+    for changed in (image.crop((3, 5, 40, 31)), image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)):
+        assert np.array_equal(read_pixels(changed), np.asarray(changed))
+
+
+@pytest.mark.parametrize("size", [0, 1536, 4096, 5000])
+@pytest.mark.parametrize("change", [lambda a: a, lambda a: a[..., ::-1], lambda a: a[1:], lambda a: a.copy()])
+def test_a_payload_is_its_head_and_the_pixels(size, change):
+    head = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    found = change(read_pixels(noise("RGB", 31, 17)))
+    expected = np.concatenate([head, found.reshape(-1)])
+    payload = behind(head, found)
+    assert payload.is_contiguous()
+    assert np.array_equal(payload.numpy(), expected)
+
+
+def test_pixels_are_not_copied_into_a_payload():
+    pytest.importorskip("numba")
+    found = read_pixels(noise("RGB", 31, 17))
+    assert np.shares_memory(behind(np.zeros(1536, np.uint8), found).numpy(), found)
+    assert len(found.base) == pixels._ROOM + found.nbytes

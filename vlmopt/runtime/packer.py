@@ -23,7 +23,7 @@ from .calibrate import calibrate, check_prompt, mode_matches
 from .geometry import Geometry, Unsupported
 from .layout import Layout, Parcel
 from .packing import stock_behaviour
-from .pixels import read_pixels
+from .pixels import behind, read_pixels
 from .resample import Filter, Library, filter_name, verified
 
 _EXACT_AFTER_RESIZE = ("RGB", "L")
@@ -119,11 +119,7 @@ class Packer:
         pixels = read_pixels(picture)
         if sent is not layout:
             pixels = cut_windows(pixels, layout, native=self._native)
-        payload = torch.empty(len(self._head) + pixels.nbytes, dtype=torch.uint8)
-        buffer = payload.numpy()
-        buffer[: len(self._head)] = self._head
-        buffer[len(self._head) :].reshape(pixels.shape)[...] = pixels
-        return payload
+        return behind(self._head, pixels)
 
     def _fields(self, layouts: Sequence[Layout], payloads: list[torch.Tensor]) -> dict[str, Any]:
         fields: dict[str, Any] = dict(self._calibration.constants)

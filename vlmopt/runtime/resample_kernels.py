@@ -1,4 +1,4 @@
-"""Compiled inner loops of resample_numba: integer resampling of planar uint8 pictures.
+"""Compiled inner loops: integer resampling of planar uint8 pictures, and reading the words of Pillow's.
 
 A planar picture is uint8 [3, H rounded up to PAD, W + PAD]: one plane per channel, padded so that whole
 vectors can be read and written at any pixel. What the padding holds does not matter.
@@ -71,6 +71,26 @@ def _clamped(builder: Any, value: Any) -> Any:
     zero, most = (ir.Constant(_INTS, [bound] * _LANES) for bound in (0, 255))
     value = builder.select(builder.icmp_signed("<", value, zero), zero, value)
     return builder.select(builder.icmp_signed(">", value, most), most, value)
+
+
+@intrinsic
+def _three_of_four(typingctx, words, at, target, to):  # type: ignore[no-untyped-def]
+    """target[to:to + 48] = words[at:at + 64] without every fourth byte; both uint8 [.], C-contiguous."""
+    if not (_is_bytes(words, 1) and _is_bytes(target, 1)):
+        return None
+
+    def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        source, place = (
+            builder.gep(_array(context, builder, signature.args[i], args[i]).data, [args[i + 1]])
+            for i in (0, 2)
+        )
+        block = ir.VectorType(_I8, 4 * _LANES)
+        kept = ir.Constant(ir.VectorType(_I32, 3 * _LANES), [i for i in range(4 * _LANES) if i % 4 < 3])
+        value = _load(builder, source, block)
+        _store(builder, builder.shuffle_vector(value, ir.Constant(block, ir.Undefined), kept), place)
+        return context.get_dummy_value()
+
+    return types.void(words, types.intp, target, types.intp), emit
 
 
 @intrinsic
@@ -246,6 +266,17 @@ def _compiled(function: Callable[..., Any], signature: Any = None) -> Any:
         return njit(signature, nogil=True, cache=True)(function)
     except RuntimeError:  # numba found no folder to write to
         return njit(signature, nogil=True)(function)
+
+
+@_compiled
+def three_of_four(words, out):  # type: ignore[no-untyped-def]
+    """Pixels of four bytes, uint8 [4 n], without their fourth: uint8 [3 n]."""
+    whole = words.size // (4 * _LANES)
+    for block in range(whole):
+        _three_of_four(words, 4 * _LANES * block, out, 3 * _LANES * block)
+    for x in range(_LANES * whole, words.size // 4):
+        for c in range(3):
+            out[3 * x + c] = words[4 * x + c]
 
 
 @lru_cache(maxsize=1)
