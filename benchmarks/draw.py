@@ -1,160 +1,145 @@
-"""Draws the figures of the documentation from what collect.py measured.
+"""Draws the figures of the documentation from what `vlmopt bench --json` printed, one object a model.
 
     python benchmarks/draw.py docs/figures/results.json
 
-Writes host.svg (one image of 640x480), host-by-size.svg and figures.md beside and above the JSON file.
+Writes the pictures beside the JSON file, and figures.md above it.
 """
 
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
+import plots
 import yaml
-from common import ROOT, load_model
+from jinja2 import Environment, StrictUndefined
 
-STOCK, FORK = "#9aa5b1", "#1f77b4"
+from vlmopt.measure.bench_file import FORK, STOCK, Bench, Measured
+from vlmopt.report.bench import verdict
+from vlmopt.report.measured import bytes_words, seconds_words
+
 PHOTO = "640x480"
-Rows = list[dict[str, Any]]
+TARGETS = Path(__file__).with_name("targets.yaml")
+PAGE = Path(__file__).with_name("figures.md.j2")
 
 
-def title_of(name: str) -> str:
-    """The name that people know a model by."""
-    return str(load_model(name).title.removesuffix("-Instruct"))
+def draw(results_file: Path) -> None:
+    """All pictures and the page."""
+    benches = [
+        Bench.model_validate(each) for _, each in sorted(json.loads(results_file.read_text("utf-8")).items())
+    ]
+    folder = results_file.parent
+    plots.draw_host(benches, PHOTO, folder / "host.svg")
+    plots.draw_stages(benches, PHOTO, folder / "stages.svg")
+    plots.draw_first_token(benches, folder / "first-token.svg")
+    plots.draw_throughput(benches, PHOTO, folder / "throughput.svg")
+    plots.draw_fp8(folder / "fp8.svg")
+    (folder.parent / "figures.md").write_text(page(benches), "utf-8")
 
 
-def row_of(rows: Rows, size: str) -> dict[str, Any]:
-    return next(row for row in rows if row["size"] == size)
+def ratio(bench: Bench, what: str) -> float | None:
+    """The fork's share of stock's, of one of the things in targets.yaml, for one 640x480 picture."""
+    point = bench.point(PHOTO)
+    if point is None or point.refused:
+        return None
+    if what == "bytes to the engine":
+        return point.transfer[FORK].to_engine / point.transfer[STOCK].to_engine
+    if what.startswith("requests a second"):
+        served = point.served.get(int(what.split()[-1]))
+        return served.rate.ratios[FORK].value if served else None
+    found = point.processor if what == "processor call" else point.first_token
+    return found.ratios[FORK].value if found else None
 
 
-def draw_one_size(models: dict[str, Any], out: Path) -> None:
-    """Processor call and bytes for one photograph: a pair of bars for each model."""
-    names = list(models)
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
-    for axis, (what, unit) in zip(axes, {"processor {} ms": "ms", "sent {} MB": "MB"}.items(), strict=True):
-        for at, name in enumerate(names):
-            row = row_of(models[name]["host"], PHOTO)
-            for shift, side, colour in ((-0.2, "stock", STOCK), (0.2, "fork", FORK)):
-                value = row[what.format(side)]
-                label = side if at == 0 else None
-                axis.barh(at + shift, value, 0.38, color=colour, label=label)
-                axis.text(value, at + shift, f" {value:.3g}", va="center", fontsize=8)
-        axis.set_xlabel(f"{'processor call' if unit == 'ms' else 'sent to the engine'}, {unit}")
-        axis.margins(x=0.18)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set_yticks(range(len(names)), [title_of(name) for name in names])
-    axes[0].invert_yaxis()
-    axes[1].legend(frameon=False, loc="lower right")
-    figure.suptitle(f"Host cost of one {PHOTO} JPEG, decode apart", fontsize=11)
-    figure.tight_layout()
-    figure.savefig(out, metadata={"Date": None})
-
-
-def draw_by_size(models: dict[str, Any], out: Path) -> None:
-    """The fork's share of stock's processor call and time to first token, over image sizes."""
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
-    for axis, program, label in (
-        (axes[0], "host", "processor call"),
-        (axes[1], "ttft", "time to first token, CPU engine"),
-    ):
-        for name, results in models.items():
-            rows = [row for row in results[program] if "ratio" in row]
-            axis.plot(
-                [row["size"] for row in rows], [row["ratio"] for row in rows], "o-", label=title_of(name)
+def goals(benches: list[Bench]) -> list[str]:
+    """What was aimed at, and what was measured."""
+    rows = []
+    for goal in yaml.safe_load(TARGETS.read_text("utf-8")):
+        bench = next((each for each in benches if each.model == goal["model"]), None)
+        value = ratio(bench, goal["what"]) if bench else None
+        if bench and value is not None:
+            aim = (
+                f"at most {goal['at_most']:.3g}" if "at_most" in goal else f"at least {goal['at_least']:.3g}"
             )
-        axis.axhline(1, color="black", linewidth=0.6)
-        axis.set_title(label, fontsize=10)
-        axis.tick_params(axis="x", rotation=30, labelsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("fork / stock")
-    axes[0].set_ylim(bottom=0)
-    axes[1].legend(frameon=False, fontsize=8)
-    figure.tight_layout()
-    figure.savefig(out, metadata={"Date": None})
+            rows.append(f"| {plots.title_of(bench)} | {goal['what']} | {aim} | {value:.3g} |")
+    return rows
 
 
-def table(models: dict[str, Any], program: str, columns: dict[str, str]) -> str:
-    """Rows of all models as a Markdown table; `columns` maps a heading to a key."""
-    lines = [f"| model | image | {' | '.join(columns)} |", f"| --- | --- |{' ---: |' * len(columns)}"]
-    for name, results in models.items():
-        for row in results[program]:
-            if "ratio" in row:
-                cells = " | ".join(f"{row[key]:.3g}" for key in columns.values())
-                lines.append(f"| {title_of(name)} | {row['size']} | {cells} |")
-    return "\n".join(lines)
+def steadiness(benches: list[Bench]) -> list[str]:
+    """What each run says of its own noise."""
+    return [
+        f"- {plots.title_of(bench)}: {bench.seconds:.0f} s; {verdict(bench.noise).plain}" for bench in benches
+    ]
 
 
-def many_sizes(models: dict[str, Any]) -> bool:
-    """Whether more than one image size was measured."""
-    return len({row["size"] for results in models.values() for row in results["host"]}) > 1
+def timed(found: Measured) -> str:
+    """Stock's median, the fork's, and the ratio with its spread."""
+    share = found.ratios[FORK]
+    spread = "" if share.again is None else f" ± {share.again:.0%}"
+    sides = (seconds_words(found.sides[side].median) for side in (STOCK, FORK))
+    return f"{' | '.join(sides)} | {share.value:.3g}{spread}"
 
 
-def page(results: dict[str, Any]) -> str:
+def table(benches: list[Bench], what: str) -> list[str]:
+    """A row for each model and place: of the processor call with bytes, or of the time to first token."""
+    rows = []
+    for bench in benches:
+        for point in bench.points:
+            found = point.processor if what == "processor" else point.first_token
+            if found is None:
+                continue
+            row = f"| {plots.title_of(bench)} | {point.name} | {timed(found)} |"
+            if what == "processor":
+                sent = [point.transfer[side].to_engine for side in (STOCK, FORK)]
+                row += f" {bytes_words(sent[0])} | {bytes_words(sent[1])} | {sent[1] / sent[0]:.3g} |"
+            rows.append(row)
+    return rows
+
+
+def rates(benches: list[Bench]) -> list[str]:
+    """A row for each model and concurrency."""
+    rows = []
+    for bench in benches:
+        for point in bench.points:
+            for at_once, served in point.served.items():
+                share = served.rate.ratios[FORK]
+                spread = "" if share.again is None else f" ± {share.again:.0%}"
+                values = " | ".join(f"{served.rate.sides[side].median:.3g}" for side in (STOCK, FORK))
+                name = plots.title_of(bench)
+                rows.append(f"| {name} | {point.name} | {at_once} | {values} | {share.value:.3g}{spread} |")
+    return rows
+
+
+def refusals(benches: list[Bench]) -> list[str]:
+    """What stock does not serve."""
+    return [
+        f"{plots.title_of(bench)} {point.name}"
+        for bench in benches
+        for point in bench.points
+        if point.refused
+    ]
+
+
+def page(benches: list[Bench]) -> str:
     """The page of figures."""
-    machine, models = results["machine"], results["models"]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    target = yaml.safe_load((ROOT / "benchmarks" / "targets.yaml").read_text("utf-8"))
-    goals = []
-    for goal in (goal for goal in target if goal["model"] in models):
-        row = row_of(models[goal["model"]][goal["program"]], PHOTO)
-        goals.append(
-            f"| {title_of(goal['model'])} | {goal['what']} | {goal['at_most']:.3g} | {row[goal['key']]:.3g} |"
-        )
-    host = {
-        "stock ms": "processor stock ms",
-        "fork ms": "processor fork ms",
-        "ratio": "ratio",
-        "stock MB": "sent stock MB",
-        "fork MB": "sent fork MB",
-        "ratio of bytes": "sent ratio",
-    }
-    first = {"stock ms": "stock ms", "fork ms": "fork ms", "ratio": "ratio"}
-    by_size = "![Ratios over image sizes](figures/host-by-size.svg)\n\n" if many_sizes(models) else ""
-    return f"""# Figures
-
-Stock and fork alternate in one run on the same machine; medians; ratios are fork over stock. Measured on
-{machine["date"]} on {machine["cpu"]}, no GPU, one thread an engine:
-{versions}.
-
-Weights are dummies and towers are shrunk (hidden size 32 to 64, one layer), so that the time to first token
-is the host's and the rebuild's. Here the rebuild of an image also runs on the CPU, in the engine process; it
-is part of the time to first token and not of the processor call.
-
-![Host cost of one image](figures/host.svg)
-
-{by_size}Make them anew with `python benchmarks/collect.py docs/figures/results.json`, then
-`python benchmarks/draw.py docs/figures/results.json`.
-
-## What was aimed at, {PHOTO}
-
-| model | what | at most | measured |
-| --- | --- | ---: | ---: |
-{chr(10).join(goals)}
-
-## Processor call and bytes to the engine
-
-{table(models, "host", host)}
-
-## Time to first token on the CPU engine
-
-{table(models, "ttft", first)}
-"""
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    return environment.from_string(PAGE.read_text("utf-8")).render(
+        bench=benches[0],
+        machine=benches[0].machine,
+        photo=PHOTO,
+        runs=steadiness(benches),
+        goals=goals(benches),
+        processor=table(benches, "processor"),
+        refused=refusals(benches),
+        first_token=table(benches, "first token"),
+        rates=rates(benches),
+    )
 
 
 def main() -> None:
+    """Draws."""
     parser = argparse.ArgumentParser(description="Draw the figures of the documentation.")
     parser.add_argument("results", type=Path)
-    results_file = parser.parse_args().results
-    results = json.loads(results_file.read_text("utf-8"))
-    plt.rcParams["svg.hashsalt"] = "vlmopt"
-    draw_one_size(results["models"], results_file.with_name("host.svg"))
-    if many_sizes(results["models"]):
-        draw_by_size(results["models"], results_file.with_name("host-by-size.svg"))
-    (results_file.parents[1] / "figures.md").write_text(page(results), "utf-8")
+    draw(parser.parse_args().results)
 
 
 if __name__ == "__main__":

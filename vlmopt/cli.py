@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from vlmopt import cli_argus, cli_golden, cli_models, cli_rules, cli_verify, completion
+from vlmopt import cli_argus, cli_bench, cli_golden, cli_models, cli_rules, cli_verify, completion
 from vlmopt.cli_options import ForkFolder, Json, Model, Source, names
 from vlmopt.errors import VlmoptError
 
@@ -188,6 +188,7 @@ def wheel(
 
 
 app.command()(cli_verify.verify)
+app.command()(cli_bench.bench)
 
 
 def main() -> None:

@@ -17,6 +17,8 @@ TOKENS = [
 ]
 REFUSAL = {"error": {"type": "BadRequestError", "message": "no such image", "param": "image", "code": 400}}
 
+SLOW_S = 0.2
+
 
 def write_stand_in(into: Path) -> Path:
     """Writes a fork with this module as its server below `into`, and returns `into`."""
@@ -48,6 +50,8 @@ class Handler(BaseHTTPRequestHandler):
             os._exit(3)
         if said == "hang":
             time.sleep(60)
+        if said == "slow":
+            time.sleep(SLOW_S)
         if said == "fail":
             return self._send(500, b"Internal Server Error")
         if said == "refuse":

@@ -83,7 +83,7 @@ def bench_fork(
         machine=machine_of(about, subject.vllm),
         points=points,
         memory=[offline, served],
-        noise=_noise(points, others.share()),
+        noise=noise_of(points, others.share()),
     )
     write_bench(bench, bench_path(fork.path))
     return bench
@@ -101,7 +101,8 @@ def _model(spec: Spec, folder: Path | None) -> Iterator[tuple[Model, str, str]]:
             yield model, f"dummies, for the folder {model.folder.name} has none", "dummy"
 
 
-def _noise(points: list[Point], others: float | None) -> Noise:
+def noise_of(points: list[Point], others: float | None) -> Noise:
+    """Which ratios of these points another run may not give again; `others` is their share of the machine."""
     unsteady = [
         name
         for point in points

@@ -1,0 +1,79 @@
+"""What `vlmopt bench` prints, and the figures that are drawn from it."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.measure.benches import CALM, bench_of, point_of
+from vlmopt.measure.bench_file import Bench, Point
+from vlmopt.report.bench import bench_page
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+WILD = (1.0, 1.5, 0.6, 1.2, 0.8)
+
+
+def printed(bench: Bench) -> str:
+    console = Console(width=200, no_color=True)
+    with console.capture() as capture:
+        console.print(bench_page(bench))
+    return capture.get()
+
+
+def test_a_calm_benchmark() -> None:
+    text = printed(bench_of(point_of(), point_of("224x224", share=0.02)))
+    assert "Steady: a second run gives ratios within 10% of these" in text
+    assert "?" not in text
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    first = next(line for line in lines if line.startswith("640x480 200 ms (p95 202 ms) 50.0 ms"))
+    assert first.startswith("640x480 200 ms (p95 202 ms) 50.0 ms (p95 50.5 ms) 0.25 ±")
+    assert any(line.startswith("224x224 60.0 ms 1.20 ms 1/50 ±") for line in lines)
+    assert any(line.startswith("4 at once 5.00 /s 20.0 /s 4.00 ±") for line in lines)
+    assert "640x480 47.7 MB in 2, 0 pinned 920 kB in 1, 0 pinned 1/52" in lines
+    assert "1 threads" in text or "1 thread" in text
+
+
+def test_a_noisy_one_says_which_ratios_to_leave() -> None:
+    text = printed(bench_of(point_of(fork=WILD), point_of("224x224")))
+    assert "The machine was too noisy" in text
+    assert "640x480, processor call" in text
+    assert "224x224," not in text
+    assert " ?" in text
+
+
+def test_a_busy_machine_is_too_noisy_however_steady_its_ratios() -> None:
+    bench = bench_of(point_of(fork=CALM), others=0.4)
+    assert bench.noise.too_noisy
+    assert "Others took 40% of it; at most 10% may" in printed(bench)
+
+
+def test_what_stock_refuses_is_said() -> None:
+    refused = Point(size="3840x2160", images=4, refused="the prompt is too long")
+    assert "4 x 3840x2160: stock refuses it: the prompt is too long" in printed(bench_of(point_of(), refused))
+
+
+def test_figures_are_drawn_from_what_bench_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    spec = importlib.util.spec_from_file_location("draw", BENCHMARKS / "draw.py")
+    assert spec is not None
+    assert spec.loader is not None
+    draw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw)
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    refused = Point(size="3840x2160", images=1, refused="too long")
+    benches = {"a": bench_of(point_of(), point_of("224x224")), "b": bench_of(point_of(share=0.5), refused)}
+    results = {name: bench.model_dump(mode="json") for name, bench in benches.items()}
+    (folder / "results.json").write_text(json.dumps(results))
+    draw.draw(folder / "results.json")
+    names = {"host", "stages", "first-token", "throughput", "fp8"}
+    assert {path.stem for path in folder.glob("*.svg")} == names
+    page = (tmp_path / "figures.md").read_text()
+    assert all(f"figures/{name}.svg" in page for name in names)
+    assert "| A model | 640x480 | 200 ms | 50.0 ms | 0.25 ± " in page
+    assert "Stock refuses these, so nothing is measured: A model 3840x2160." in page
+    sys.modules.pop("plots")
