@@ -51,6 +51,7 @@ def verify(
     fork breaks what its recipes promise.
     """
     from vlmopt import console
+    from vlmopt.report.markdown import refresh
     from vlmopt.report.verification import verification_page
     from vlmopt.verify.run import replay_case, verify_fork
 
@@ -71,5 +72,6 @@ def verify(
         console.show_json(result.to_object())
     else:
         console.show(verification_page(result))
+    refresh(folder)
     if not result.holds:
         raise typer.Exit(1)

@@ -131,7 +131,7 @@ def test_diff_gives_patches_that_git_takes(applied: Applied, tmp_path: Path) -> 
     done = vlmopt("diff", applied.fork, "--json")
     assert done.code == 0
     said = json.loads(done.out)
-    assert list(said) == ["fork", "spec", "vllm", "recipes", "patches"]
+    assert list(said) == ["fork", "spec", "vllm", "recipes", "changed", "verification", "measured", "patches"]
     name = said["patches"][0]["id"]
     shown = vlmopt("diff", applied.fork, "--recipe", name)
     assert said["patches"][0]["diff"] in shown.out

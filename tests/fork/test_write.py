@@ -52,8 +52,19 @@ def test_a_fork_has_the_layout_that_is_promised(plan: Plan, stock: Path, tmp_pat
 def test_the_lock_says_what_the_fork_was_made_of(plan: Plan, stock: Path, tmp_path: Path) -> None:
     fork = write_fork(plan, tmp_path / "fork", "")
     lock = json.loads((fork.path / "vlmopt.lock.json").read_text())
-    assert lock["vllm"] == {"version": "1.2.3", "build": "", "kind": "folder"}
-    assert lock["spec"] == {"name": plan.spec.name, "sha256": plan.spec.sha256}
+    assert lock["vllm"] == {
+        "version": "1.2.3",
+        "build": "",
+        "kind": "folder",
+        "location": str(stock / "vllm"),
+    }
+    assert lock["spec"] == {
+        "name": plan.spec.name,
+        "title": plan.spec.title,
+        "architecture": plan.spec.architecture,
+        "hub": "",
+        "sha256": plan.spec.sha256,
+    }
     assert {rule["id"]: (rule["status"], rule["patch"]) for rule in lock["rules"]} == {
         "fast-resize": ("applied", "patches/0002-fast-resize.patch"),
         "normalize": ("applied", "patches/0001-normalize.patch"),

@@ -1,5 +1,7 @@
-"""The review page is one file: nothing loaded, nothing run, and it shows what the patches hold."""
+"""The review page is one file: nothing is loaded, and nothing but its own script may run."""
 
+import base64
+import hashlib
 import os
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,23 +15,26 @@ from .plans import MODEL, small_fork
 
 
 class Page(HTMLParser):
-    """Collects the tags, their attributes and the text of each table row."""
+    """Collects the tags, their attributes, what style and script hold, and the lines of code."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str | None]] = []
-        self.rows: list[str] = []
+        self.lines: list[str] = []
+        self.inner: dict[str, str] = {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes += attrs
-        if tag == "tr":
-            self.rows.append("")
+        if ("class", "l") in attrs:
+            self.lines.append("")
 
     def handle_data(self, data: str) -> None:
-        if self.rows:
-            self.rows[-1] += data
+        if self.tags and self.tags[-1] in ("style", "script"):
+            self.inner.setdefault(self.tags[-1], data)
+        elif self.lines:
+            self.lines[-1] += data
 
 
 @pytest.fixture
@@ -43,18 +48,28 @@ def page(tmp_path: Path) -> Page:
 
 
 def test_it_is_self_contained(page: Page) -> None:
-    assert not {"script", "link", "img", "iframe"} & set(page.tags)
-    references = [value or "" for name, value in page.attributes if name in ("href", "src")]
-    assert references == ["#scale-late", "#pin"]
+    assert not {"img", "iframe", "object", "embed", "base", "form", "video", "audio"} & set(page.tags)
+    references = {value for name, value in page.attributes if name in ("href", "src")}
     ids = [value for name, value in page.attributes if name == "id"]
-    assert ids == ["scale-late", "pin"]
+    assert len(ids) == len(set(ids))
+    assert {"#recipe-scale-late", "#recipe-pin"} <= references
+    assert {(value or "").removeprefix("#") for value in references} - {"data:,"} <= set(ids)
+    assert [name for name, _ in page.attributes if name.startswith("on") or name == "style"] == []
+
+
+def test_its_policy_lets_in_its_own_style_and_script_alone(page: Page) -> None:
+    (policy,) = [value for name, value in page.attributes if value and value.startswith("default-src 'none'")]
+    for kind in ("style", "script"):
+        digest = hashlib.sha256(page.inner[kind].encode()).digest()
+        assert f"{kind}-src 'sha256-{base64.b64encode(digest).decode()}'" in policy
+    assert "unsafe" not in policy
 
 
 def test_it_shows_the_lines_as_they_are(page: Page) -> None:
-    rows = [row.strip("\n") for row in page.rows]
-    assert "2-    return pixels / 255" in rows
-    assert "2+    return pixels  # <b>late</b> & 'raw'" in rows
-    assert "b" not in page.tags[: page.tags.index("ul")]
+    lines = [line.strip() for line in page.lines]
+    assert "return pixels / 255" in lines
+    assert "return pixels  # <b>late</b> & 'raw'" in lines
+    assert "b" not in page.tags
 
 
 def test_it_can_show_one_recipe(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from vlmopt.errors import SourceError
 from vlmopt.sources.local import LOCK_NAME
@@ -20,6 +21,7 @@ class LockedRule:
     """One rule: its file's sha256, and what became of it. `patch` is None unless the rule was applied.
 
     `bound` belongs to contract `bounded`: the largest absolute difference of a value that enters the tower.
+    `title`, `why`, `needs` and `brings` (files of the runtime) are the rule's own; a review tells them.
     """
 
     id: str
@@ -30,6 +32,10 @@ class LockedRule:
     files: list[str]
     patch: str | None
     bound: float | None = None
+    title: str = ""
+    why: str = ""
+    needs: tuple[str, ...] = ()
+    brings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,8 @@ class Lock:
 
     Attributes:
         vlmopt: version of vlmopt that wrote the fork.
-        vllm: `version`, `build` and `kind` of the source.
-        spec: `name` and `sha256` of the model's spec.
+        vllm: `version`, `build`, `kind` and `location` of the source.
+        spec: `name`, `title`, `architecture` and `sha256` of the model's spec; `hub`: its first hub id, or "".
         rules: every rule of the plan, in order.
         files: sha256 `before` and `after` of each file that is not stock's; `before` is None for a new file.
         stock: where the rest comes from.
@@ -80,7 +86,7 @@ class Lock:
         data = json.loads(text)
         if data.pop("format") != FORMAT:
             raise ValueError("another format")
-        data["rules"] = [LockedRule(**rule) for rule in data["rules"]]
+        data["rules"] = [_rule(rule) for rule in data["rules"]]
         data["stock"] = LockedStock(**data["stock"])
         return cls(**data)
 
@@ -124,6 +130,11 @@ class Fork:
     def patches(self) -> Mapping[str, Path]:
         """The patch file of each applied rule, in order."""
         return {rule.id: self.path / rule.patch for rule in self.lock.rules if rule.patch}
+
+
+def _rule(data: dict[str, Any]) -> LockedRule:
+    lists = {name: tuple(data.get(name, ())) for name in ("needs", "brings")}
+    return LockedRule(**{**data, **lists})
 
 
 def sha256(text: str) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import email
 import email.policy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from vlmopt.errors import SourceError
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 Mark = Literal["hunk", "same", "added", "removed"]
 
@@ -71,6 +71,29 @@ class FileDiff:
         if ends is None:
             ends = before.endswith("\n") or not before
         return "\n".join(lines) + ("\n" if ends and lines else "")
+
+    def undo(self, after: Sequence[str]) -> list[str]:
+        """The lines of the file before this change, from its lines after it.
+
+        Raises:
+            SourceError: these are not the lines that the change made.
+        """
+        old: list[str] = []
+        at = 0
+        for line in self.lines:
+            if line.mark == "hunk":
+                head = _HUNK.match(line.text)
+                assert head is not None
+                start = int(head[3]) - (head[4] != "0")
+                old += after[at:start]
+                at = start
+            elif line.new is not None:
+                if list(after[at : at + 1]) != [line.text]:
+                    raise SourceError(f"a patch does not fit {self.path}: line {line.new} is another")
+                at = line.new
+            if line.old is not None:
+                old.append(line.text)
+        return [*old, *after[at:]]
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def guarded(text: str) -> str:
 
 
 def _lock(plan: Plan, changed: Mapping[str, str], patches: list[str], *, copy: bool) -> Lock:
-    tree = plan.tree
+    tree, spec = plan.tree, plan.spec
     befores = {path: change.before for path, change in plan.files.items()}
     befores.setdefault(_PACKAGE_FILE, tree.read(_PACKAGE_FILE))
     unpatched = iter(patches)
@@ -118,6 +118,10 @@ def _lock(plan: Plan, changed: Mapping[str, str], patches: list[str], *, copy: b
             files=list(entry.files),
             patch=next(unpatched) if entry.status == "applied" else None,
             bound=entry.rule.bound,
+            title=entry.rule.title,
+            why=entry.rule.why.strip(),
+            needs=tuple(entry.rule.needs),
+            brings=tuple(entry.rule.runtime),
         )
         for entry in plan.rules
     ]
@@ -130,8 +134,14 @@ def _lock(plan: Plan, changed: Mapping[str, str], patches: list[str], *, copy: b
     linked = tree.root is not None and not copy
     return Lock(
         vlmopt=own_version(),
-        vllm={"version": tree.version, "build": tree.build, "kind": tree.kind},
-        spec={"name": plan.spec.name, "sha256": plan.spec.sha256},
+        vllm={"version": tree.version, "build": tree.build, "kind": tree.kind, "location": tree.location},
+        spec={
+            "name": spec.name,
+            "title": spec.title,
+            "architecture": spec.architecture,
+            "hub": spec.hub[0] if spec.hub else "",
+            "sha256": spec.sha256,
+        },
         rules=rules,
         files=files,
         stock=LockedStock(

@@ -1,84 +1,150 @@
 """`report.md` of a fork: what was done, to what, why, and what was left alone and why.
 
-The same plan gives the same bytes: no time, no path of the fork.
+`apply` writes it: the same plan gives the same bytes, without a time and without the fork's path. `verify`
+and `bench` write it anew with what they found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vlmopt.fork.lock import own_version
-from vlmopt.plan import Plan, RulePlan, Status
-from vlmopt.report.changes import ChangedFile, changed_files
-from vlmopt.report.wording import build_name, contract_words
+from vlmopt.errors import UsageError
+from vlmopt.report.evidence import UNMEASURED, UNVERIFIED, Evidence, Verified
+from vlmopt.report.measured import Table, all_tables, flame_words, headlines, setting
+from vlmopt.report.story import GUARD, Fact, Recipe, Story, story_of_plan
 
+if TYPE_CHECKING:
+    from vlmopt.plan import Plan
+
+REPORT_NAME = "report.md"
 _CELL = str.maketrans({"|": "\\|", "\n": " "})
 
 
 def report(plan: Plan) -> str:
-    """The whole report of a plan, as Markdown."""
-    applied = [each for each in plan.rules if each.status is Status.applied]
-    left = [each for each in plan.rules if each.status is not Status.applied]
-    files = changed_files(plan)
-    parts = [
-        f"# {plan.spec.title} on vLLM {build_name(plan.tree)}",
-        f"Written by vlmopt {own_version()} from {plan.tree.location} ({plan.tree.kind}), "
-        f"for the spec `{plan.spec.name}` (`{plan.spec.architecture}`).",
-        _summary(applied, left),
-        "## What was done",
-        *[text for number, each in enumerate(applied, 1) for text in _applied(number, each)],
-        *([] if applied else ["Nothing: this fork is stock vLLM."]),
-        "## What was left alone, and why",
-        _table(("recipe", "status", "why"), [(f"`{e.rule.id}`", e.status.value, e.reason) for e in left])
-        if left
-        else "Nothing: every recipe was applied.",
-        "## Changed files",
-        _files(files) if files else "None.",
-        *_runtime(plan),
-        "## How to use it",
-        "`vlmopt run FORK -- vllm serve MODEL`, with this folder as FORK. `vlmopt diff FORK` shows the "
-        "changes; `patches/` holds them for `git am` on a checkout of this release.",
-    ]
-    return "\n\n".join(parts) + "\n"
+    """The report of a fork that is about to be written."""
+    return markdown(story_of_plan(plan), Evidence())
 
 
-def _summary(applied: Sequence[RulePlan], left: Sequence[RulePlan]) -> str:
-    total = len(applied) + len(left)
-    contracts = list(dict.fromkeys(each.rule.contract for each in applied))
-    lines = [f"{len(applied)} of {total} recipes were applied."]
-    lines += [f"- {contract_words(contract)}" for contract in contracts]
-    return "\n".join([lines[0], *([""] if contracts else []), *lines[1:]])
+def refresh(folder: Path) -> None:
+    """Writes the report of a fork on disk anew, with its last verifications and its last benchmark.
+
+    Raises:
+        SourceError: the folder is no fork, or a file of it cannot be read.
+        UsageError: the report cannot be written.
+    """
+    from vlmopt.report.review import open_review
+
+    review = open_review(folder)
+    path = folder / REPORT_NAME
+    unfinished = path.with_name(f".{REPORT_NAME}")
+    try:
+        unfinished.write_text(markdown(review.story, review.evidence), "utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _applied(number: int, each: RulePlan) -> list[str]:
-    rule = each.rule
-    facts = [f"- Contract: {rule.contract.value}{f' ({rule.bound:g})' if rule.bound else ''}"]
-    facts += [f"- Needs: {', '.join(f'`{need}`' for need in rule.needs)}"] if rule.needs else []
-    facts += [f"- Files: {', '.join(f'`{path}`' for path in each.files)}"]
-    facts += [f"- Brings: {', '.join(f'`{name}`' for name in rule.runtime)}"] if rule.runtime else []
-    facts += [f"- Note: {each.reason}"] if each.reason else []
-    return [f"### {number}. `{rule.id}`: {rule.title}", rule.why.strip(), "\n".join(facts)]
+def markdown(story: Story, evidence: Evidence) -> str:
+    """The whole report."""
+    return (
+        "\n\n".join([*_head(story, evidence), *_evidence(evidence), *_recipes(story), *_rest(story)]) + "\n"
+    )
 
 
-def _files(files: Sequence[ChangedFile]) -> str:
+def _head(story: Story, evidence: Evidence) -> Iterator[str]:
+    yield f"# {story.headline}"
+    yield story.origin
+    if evidence.warning:
+        yield f"**{evidence.warning}**"
+    yield story.summary
+    if story.promises:
+        yield _list(story.promises)
+
+
+def _evidence(evidence: Evidence) -> Iterator[str]:
+    yield "## Verification"
+    for each in evidence.verified:
+        yield from _verified(each)
+    if not evidence.verified:
+        yield UNVERIFIED
+    yield "## Measured"
+    if evidence.bench is None:
+        yield UNMEASURED
+    else:
+        yield _list(headlines(evidence.bench))
+        yield "\n".join(setting(evidence.bench))
+    for table in all_tables(evidence):
+        yield from _measured(table)
+    if evidence.flames:
+        yield _list(map(flame_words, evidence.flames))
+
+
+def _verified(each: Verified) -> Iterator[str]:
+    yield f"**{each.verdict}** {each.extent}"
+    if each.trouble:
+        yield _list(map(_code, each.trouble))
+    yield _table(("compared", "times", "result"), each.rows)
+
+
+def _measured(table: Table) -> Iterator[str]:
+    yield f"### {table.name}"
+    if table.refused:
+        yield f"Stock refuses it: {table.refused}"
+    else:
+        yield _table(table.head, [row.cells for row in (*table.stages, *table.rows)])
+
+
+def _recipes(story: Story) -> Iterator[str]:
+    yield "## What was done"
+    for number, recipe in enumerate(story.applied, 1):
+        yield f"### {number}. `{recipe.id}`: {recipe.title}"
+        yield from recipe.why
+        yield _list(map(_fact, recipe.facts()))
+    if not story.applied:
+        yield "Nothing: this fork is stock vLLM."
+    yield "## What was left alone, and why"
+    yield _left(story.left) if story.left else "Nothing: every recipe was applied."
+
+
+def _left(left: Iterable[Recipe]) -> str:
+    rows = [(f"`{each.id}`", each.title, each.status, each.reason) for each in left]
+    return _table(("recipe", "what", "status", "why"), rows)
+
+
+def _rest(story: Story) -> Iterator[str]:
+    yield "## Changed files"
     rows = [
-        (
-            f"`{each.path}`",
-            f"+{each.added}",
-            f"-{each.removed}",
-            ", ".join(f"`{rule}`" for rule in each.rules),
-        )
-        for each in files
+        (f"`{f.path}`", f"+{f.added}", f"-{f.removed}", ", ".join(f"`{rule}`" for rule in f.rules))
+        for f in story.files
     ]
-    return _table(("file", "added", "removed", "by"), rows)
+    yield _table(("file", "added", "removed", "by"), rows) if rows else "None."
+    if story.new_files:
+        yield "New files:"
+        yield _list(f"`{path}`" for path in story.new_files)
+    yield GUARD
+    yield "## How to use it"
+    yield "FORK is this folder."
+    yield _list(f"{what}: `{command}`" for what, command in story.commands)
 
 
-def _runtime(plan: Plan) -> list[str]:
-    if not plan.runtime_files:
-        return []
-    return ["New files:", "\n".join(f"- `{path}`" for path in sorted(plan.runtime_files))]
+def _fact(fact: Fact) -> str:
+    return f"{fact.label}: {', '.join(f'`{value}`' if fact.code else value for value in fact.values)}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _code(text: str) -> str:
+    """Text that may hold anything, as code."""
+    ticks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{ticks}{pad}{' '.join(text.split())}{pad}{ticks}"
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *[[cell.translate(_CELL) for cell in row] for row in rows]]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -77,6 +77,9 @@ def diff_object(review: Review) -> dict[str, Any]:
             {"id": rule.id, "status": rule.status, "contract": rule.contract, "reason": rule.reason}
             for rule in fork.lock.rules
         ],
+        "changed": list(review.evidence.changed),
+        "verification": {each.level: each.model_dump(mode="json") for each in review.evidence.verified},
+        "measured": review.evidence.bench.model_dump(mode="json") if review.evidence.bench else None,
         "patches": [
             {
                 "id": name,
@@ -150,7 +153,9 @@ def draft_object(draft: Draft) -> dict[str, Any]:
 
 
 def error_object(error: VlmoptError, log: Path | None = None) -> dict[str, Any]:
-    """Of any command that fails: what stderr says too. `log` has all that a process wrote before it failed."""
-    message = str(error) if log is None else f"{error}. All that it wrote is in {log}: read it, then try again"
+    """Of any command that fails: what stderr says too. `log`: all that a process wrote before it failed."""
+    message = (
+        str(error) if log is None else f"{error}. All that it wrote is in {log}: read it, then try again"
+    )
     kept = {} if log is None else {"log": str(log)}
     return {"error": {"kind": type(error).__name__, "message": message, "exit_code": error.exit_code, **kept}}

@@ -12,33 +12,39 @@ from pathlib import Path
 from vlmopt.errors import UsageError
 from vlmopt.fork import Fork
 from vlmopt.fork.series import Patch, read_patch
+from vlmopt.report.evidence import Evidence, evidence_of
+from vlmopt.report.story import Story, story_of_fork
 
 
 @dataclass(frozen=True)
 class Review:
-    """A fork and the patches to look at, by recipe, in order."""
+    """A fork, its story, what is known of it, and the patches to look at, by recipe, in order."""
 
     fork: Fork
+    story: Story
+    evidence: Evidence
     patches: Mapping[str, Patch]
+    series: Mapping[str, Patch]
 
 
 def open_review(folder: Path, recipe: str | None = None) -> Review:
-    """Reads a fork for review: all its patches, or one recipe's.
+    """Reads a fork for review: all its patches to look at, or one recipe's.
 
     Raises:
-        SourceError: the folder is no fork, or a patch cannot be read.
-        UsageError: the fork has no such recipe, or it was not applied.
+        SourceError: the folder is no fork, or a file of it cannot be read.
+        UsageError: the fork has no such recipe, or it was not applied; or its benchmark cannot be read.
     """
     fork = Fork.open(folder)
-    paths = fork.patches
     if recipe is not None:
-        paths = {recipe: _patch_of(fork, recipe)}
-    return Review(fork, {name: read_patch(path) for name, path in paths.items()})
+        _check_applied(fork, recipe)
+    series = {name: read_patch(path) for name, path in fork.patches.items()}
+    shown = series if recipe is None else {recipe: series[recipe]}
+    return Review(fork, story_of_fork(fork, series), evidence_of(fork), shown, series)
 
 
-def _patch_of(fork: Fork, recipe: str) -> Path:
+def _check_applied(fork: Fork, recipe: str) -> None:
     if recipe in fork.patches:
-        return fork.patches[recipe]
+        return
     for rule in fork.lock.rules:
         if rule.id == recipe:
             raise UsageError(f"{recipe} changed nothing in {fork.path}: {rule.status} ({rule.reason})")
@@ -56,7 +62,7 @@ def write_page(review: Review, path: Path) -> None:
     """
     from vlmopt.report.html import page  # jinja2 is for this alone
 
-    text = page(review.fork, review.patches)
+    text = page(review)
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from vlmopt.fork import Fork
     from vlmopt.infer import Draft
-    from vlmopt.report.review import Review
     from vlmopt.scan import Scan
 
 _STYLES = {
@@ -84,21 +83,6 @@ def _shown(path: Path) -> str:
     """The path as a command line takes it from here."""
     here = Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
-
-
-def review_text(review: Review) -> RenderableType:
-    """What became of each recipe, then each patch: what, why, and the diff."""
-    parts: list[RenderableType] = []
-    for patch in review.patches.values():
-        parts += [
-            Text(patch.title, style="bold"),
-            Text(patch.why, style="dim"),
-            "",
-            diff_text(patch.text),
-            "",
-        ]
-    rows = [(r.id, status_text(Status(r.status)), r.contract, r.reason) for r in review.fork.lock.rules]
-    return Group(*parts, columns(("recipe", "status", "contract", "why"), rows))
 
 
 def diff_text(text: str) -> Text:

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vlmopt.report.wording import promise_words, stage_words
 from vlmopt.verify.compare import Stage
 
 if TYPE_CHECKING:
@@ -35,13 +36,10 @@ def verification_page(result: Verification) -> RenderableType:
 
 def _outcome(result: Verification, stage: Stage) -> Text:
     tally = result.tally
-    if result.failure and any(line.startswith(f"{stage.value}: ") for line in result.failure.breaches):
-        return Text("different", style="bold red")
-    if not tally.differed[stage]:
-        return Text("equal, bit by bit", style="green")
-    distance = tally.distance.get(stage)
-    far = "" if distance is None else f", by up to {distance:.6g}"
-    return Text(f"{tally.differed[stage]:,} differ{far}", style="yellow")
+    breaches = result.failure.breaches if result.failure else ()
+    broken = any(line.startswith(f"{stage.value}: ") for line in breaches)
+    style = "bold red" if broken else "yellow" if tally.differed[stage] else "green"
+    return Text(stage_words(broken, tally.differed[stage], tally.distance.get(stage)), style=style)
 
 
 def _counts(result: Verification) -> str:
@@ -55,11 +53,10 @@ def _counts(result: Verification) -> str:
 
 def _verdict(result: Verification) -> list[Text]:
     failure = result.failure
-    if failure is None and result.promise.rules:
-        return [Text(f"The fork keeps its promise ({result.promise.contract}).", style="bold yellow")]
+    verdict = promise_words(result.holds, result.promise.contract)
     if failure is None:
-        return [Text("The fork is equal to stock.", style="bold green")]
-    lines = [Text("The fork breaks its promise.", style="bold red"), Text("Smallest case found:")]
+        return [Text(verdict, style="bold yellow" if result.promise.rules else "bold green")]
+    lines = [Text(verdict, style="bold red"), Text("Smallest case found:")]
     lines += [Text(f"  {line}") for line in failure.case]
     lines += [Text("How it differs:"), *(Text(f"  {line}") for line in failure.breaches)]
     if not failure.stable:

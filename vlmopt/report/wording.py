@@ -20,4 +20,27 @@ def contract_words(contract: Contract) -> str:
 
 def build_name(tree: Tree) -> str:
     """Version and build of a tree: `0.32.0 (cpu)`, `0.33.0`."""
-    return f"{tree.version} ({tree.build})" if tree.build else tree.version
+    return build_words(tree.version, tree.build)
+
+
+def build_words(version: str, build: str) -> str:
+    """Version and build of a vLLM: `0.32.0 (cpu)`, `0.33.0`."""
+    return f"{version} ({build})" if build else version
+
+
+def promise_words(holds: bool, contract: str) -> str:
+    """What a verification says of a fork's promise."""
+    if not holds:
+        return "The fork breaks its promise."
+    exact = contract == Contract.exact
+    return "The fork is equal to stock." if exact else f"The fork keeps its promise ({contract})."
+
+
+def stage_words(broken: bool, differed: int, distance: float | None) -> str:
+    """What came out of one stage of a verification."""
+    if broken:
+        return "different"
+    if not differed:
+        return "equal, bit by bit"
+    far = "" if distance is None else f", by up to {distance:.6g}"
+    return f"{differed:,} differ{far}"

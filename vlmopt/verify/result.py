@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vlmopt.errors import UsageError
+from vlmopt.verify import RESULT_NAME
 from vlmopt.verify.compare import Comparison, Stage
 from vlmopt.verify.promise import Promise
-
-RESULT_NAME = "verification.json"
 
 
 @dataclass
