@@ -22,7 +22,7 @@ from vlmopt.measure.bench_file import FORK, STOCK, bench_path, read_bench, write
 from vlmopt.measure.load import RefusedError, burst
 from vlmopt.measure.machine import Others
 from vlmopt.measure.matrix import Place, matrix_of
-from vlmopt.measure.pace import LIMIT, Pace, in_turn
+from vlmopt.measure.pace import LIMIT, MOST, Pace, in_turn
 from vlmopt.measure.photographs import jpegs, parse_size
 from vlmopt.measure.record import Record, Rounds
 from vlmopt.measure.spread import compare, ratio_of, steady
@@ -71,7 +71,8 @@ def test_rounds_go_on_until_ratios_are_steady_or_time_is_over() -> None:
     calm = compare({STOCK: [3.0, 3.0, 3.0], FORK: [1.0, 1.0, 1.0]})
     wild = compare({STOCK: [3.0, 1.0, 9.0], FORK: [1.0, 5.0, 0.2]})
     assert _rounds(Pace(), calm) == 5
-    assert _rounds(Pace(), wild) == 40
+    assert _rounds(Pace(), wild) == MOST
+    assert _rounds(Pace(most=7), wild) == 7
     assert _rounds(Pace(time.monotonic()), wild) == 2
 
 

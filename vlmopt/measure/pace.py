@@ -13,16 +13,17 @@ from vlmopt.measure.spread import steady
 LIMIT = 0.10
 """How far the ratios of two runs may lie apart, as a share of them."""
 _AIM = LIMIT / 2  # what is judged steady too early, by chance, is then still within the limit
-_LEAST, _MOST = 5, 40
+_LEAST, MOST = 5, 30
 
 T = TypeVar("T")
 
 
 class Pace:
-    """Counts rounds. `until` is a moment of the monotonic clock, or infinity."""
+    """Counts rounds, `most` at most. `until` is a moment of the monotonic clock, or infinity."""
 
-    def __init__(self, until: float = math.inf) -> None:
+    def __init__(self, until: float = math.inf, most: int = MOST) -> None:
         self._until = until
+        self._most = most
         self._start = time.monotonic()
         self.rounds = 0
 
@@ -30,7 +31,7 @@ class Pace:
         """Whether to measure one more round, after what was measured so far."""
         now = time.monotonic()
         mean = (now - self._start) / self.rounds if self.rounds else 0.0
-        if self.rounds >= _MOST or (self.rounds > 1 and now + mean > self._until):
+        if self.rounds >= self._most or (self.rounds > 1 and now + mean > self._until):
             return False
         going = self.rounds < _LEAST or not all(steady(each, _AIM) for each in measured)
         self.rounds += going

@@ -25,6 +25,7 @@ ACCELERATOR = ("--gpu-memory-utilization", "0.28", "--no-enforce-eager")
 SWITCHED = ("--no-mm-device-do-normalize",)
 TEXT = "Can you describe this image?"
 _LEAST_REQUESTS = 6
+_MOST_ROUNDS = 15
 
 Tick = Callable[[str, int, int], None]
 
@@ -83,7 +84,7 @@ def measure_serving(
     for server in servers.sides.values():
         processes.forget_peak(server.pid)
     end = others.stretch(servers.pids)
-    pace = Pace(until)
+    pace = Pace(until, _MOST_ROUNDS)
     while places and pace.another(found for record in places for found in record.rates()):
         tick(f"Measuring the servers, round {pace.rounds}", 0, 0)
         for record, body in zip(places, bodies, strict=True):
