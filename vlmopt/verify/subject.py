@@ -1,4 +1,4 @@
-"""What is verified: a fork, ready to run beside the stock it came from, and the model that both load."""
+"""What is verified or measured: a fork, ready to run beside the stock it came from, and the model of both."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Subject:
 
 
 def open_subject(folder: Path, model: str | None) -> Subject:
-    """Opens a fork for verification; `model` names a spec, None the one of the fork's lock.
+    """Opens a fork to run it beside its stock; `model` names a spec, None the one of the fork's lock.
 
     Raises:
         VlmoptError: the folder is no fork, its stock is not installed here, or the spec says too little.
@@ -45,7 +45,7 @@ def open_subject(folder: Path, model: str | None) -> Subject:
     version = fork.lock.vllm["version"]
     if installed is None:
         raise SourceError(
-            f"verify runs stock vLLM beside the fork, and none is installed here: install vLLM {version}"
+            f"stock vLLM runs beside the fork, and none is installed here: install vLLM {version}"
         )
     if installed.version != version:
         raise SourceError(
