@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
-from vlmopt import cli_argus, cli_bench, cli_golden, cli_models, cli_rules, cli_verify, completion
+from vlmopt import (
+    cli_argus,
+    cli_bench,
+    cli_golden,
+    cli_models,
+    cli_profile,
+    cli_rules,
+    cli_verify,
+    completion,
+)
 from vlmopt.cli_options import ForkFolder, Json, Model, Source, names
 from vlmopt.errors import VlmoptError
 
@@ -73,6 +82,10 @@ def apply(
     copy: Annotated[
         bool, typer.Option("--copy", help="Copy vLLM's unchanged files, not link to them.")
     ] = False,
+    profile: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A profile of stock: follow the plan that it leads to."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Write a fork of vLLM for one model."""
@@ -89,6 +102,7 @@ def apply(
             skip=names(skip),
             allow=allow,
             copy=copy,
+            profile=profile,
             progress=tick,
         )
     if json:
@@ -187,6 +201,8 @@ def wheel(
         console.show(str(path))
 
 
+app.command()(cli_profile.profile)
+app.command()(cli_profile.plan)
 app.command()(cli_verify.verify)
 app.command()(cli_bench.bench)
 

@@ -33,6 +33,11 @@ def verify_levels(incomplete: str) -> list[str]:
     return _starting(incomplete, ("processor", "tower", "engine"))
 
 
+def engines(incomplete: str) -> list[str]:
+    """What `--engine` of `profile` takes."""
+    return _starting(incomplete, ("offline", "serve"))
+
+
 def sources(incomplete: str) -> list[str]:
     """The one source that has a name; folders and files are completed by the shell."""
     return _starting(incomplete, ("installed",))

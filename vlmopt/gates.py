@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from vlmopt.errors import RuleError, UsageError
@@ -14,14 +15,19 @@ LEVELS = (Contract.exact, Contract.bounded, Contract.approximate)
 
 
 class Selection:
-    """Which rules were asked for: `--recipes`, `--skip` and `--allow`.
+    """Which rules were asked for: `--recipes`, `--skip` and `--allow`; and `left_out`, why others are not.
 
     Raises:
         UsageError: an unknown recipe or level, or a recipe that is both asked for and skipped.
     """
 
     def __init__(
-        self, rules: Sequence[Rule], recipes: Collection[str] | None, skip: Collection[str], allow: str
+        self,
+        rules: Sequence[Rule],
+        recipes: Collection[str] | None,
+        skip: Collection[str],
+        allow: str,
+        left_out: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         if allow not in LEVELS:
             raise UsageError(f"there is no level {allow!r} to allow; choose {', '.join(LEVELS)}")
@@ -32,6 +38,7 @@ class Selection:
         self.wanted = None if recipes is None else with_needs(recipes, rules)
         self.skip = frozenset(skip)
         self.allow = Contract(allow)
+        self.left_out = left_out
 
     def refusal(self, rule: Rule) -> str | None:
         """Why this rule is left out; None when it is wanted."""
@@ -39,6 +46,8 @@ class Selection:
             return "left out by --skip"
         if self.wanted is not None and rule.id not in self.wanted:
             return "not among --recipes"
+        if rule.id in self.left_out:
+            return self.left_out[rule.id]
         if rule.contract is Contract.not_about_outputs:
             if self.wanted is None and self.allow is not Contract.approximate:
                 return f"makes no promise about outputs; ask for it by --recipes {rule.id}"

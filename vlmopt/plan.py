@@ -85,6 +85,8 @@ def make_plan(
     allow: str = "exact",
     strict: bool = True,
     modules: Modules | None = None,
+    left_out: Mapping[str, str] = MappingProxyType({}),
+    first: Sequence[str] = (),
 ) -> Plan:
     """Decides what becomes of every rule on this model and source. Writes nothing.
 
@@ -97,6 +99,8 @@ def make_plan(
         allow: the loosest contract that may be used: `exact`, `bounded` or `approximate`.
         strict: raise on drift and conflict; otherwise the rule's status is `drifted`, with the reason.
         modules: parsed files of `tree`, to share between plans.
+        left_out: ids to leave out beside those of `skip`, with the reason of each.
+        first: ids in the order in which they are to be applied where their needs leave a choice.
 
     Raises:
         UsageError: an unknown recipe or level.
@@ -104,8 +108,8 @@ def make_plan(
         DriftError: edits do not find their places; the message tells of all of them.
         ConflictError: two rules change the same place.
     """
-    ordered = in_order(rules)
-    selection = Selection(ordered, recipes, skip, allow)
+    ordered = in_order(rules, first)
+    selection = Selection(ordered, recipes, skip, allow, left_out)
     if strict:
         _check_model_files(tree, spec)
     planner = _Planner(tree, spec, modules or Modules(tree), strict)

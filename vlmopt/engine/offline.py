@@ -165,7 +165,8 @@ def _answer(engine: Engine, message: Message) -> object:
     if isinstance(message, Describe):
         return engine.about(message.forget)
     if isinstance(message, Forget):
-        return engine.forget()
+        engine.forget()
+        return None
     if isinstance(message, Trace):
         return engine.llm.start_profile() if message.on else engine.llm.stop_profile()
     raise TypeError(f"an engine cannot answer {type(message).__name__}")

@@ -9,8 +9,8 @@ from vlmopt.errors import UsageError
 _NEEDED = ("numpy", "PIL")
 
 
-def check() -> None:
+def check(command: str = "bench") -> None:
     """Raises UsageError, which says what is missing, where something is. All of it comes with a vLLM."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        raise UsageError(f"bench runs a real vLLM, and {', '.join(missing)} is missing: install vLLM")
+        raise UsageError(f"{command} runs a real vLLM, and {', '.join(missing)} is missing: install vLLM")

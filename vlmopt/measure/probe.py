@@ -30,7 +30,7 @@ RECORD = struct.Struct("<qqqiii4x")
 """Start and end (ns of the monotonic clock), bytes, call number, copies, copies from page-locked memory."""
 RECORDS = 65536
 TABLE, SWITCH = "table.json", "switch"
-TIMED, ABSENT = "timed", "absent"
+TIMED, ABSENT, DEVICE = "timed", "absent", "device"
 _PR_SET_PTRACER, _ANY = 0x59616D61, -1
 
 Size = tuple[int, int, int]
@@ -175,6 +175,7 @@ class Timers:
         def loaded(runner: Any, *args: Any, **kwargs: Any) -> Any:
             result = function(runner, *args, **kwargs)
             self._put_on_model(runner.model)
+            self._recorder.name(f"{DEVICE} {_device(runner.device)}")
             return result
 
         return loaded
@@ -263,6 +264,13 @@ def _owners(model: Any, attribute: str) -> Iterator[tuple[Any, str]]:
             module = getattr(module, part, None)
         if module is not None:
             yield module, "forward"
+
+
+def _device(device: Any) -> str:
+    torch = sys.modules["torch"]
+    return (
+        f"{device.type} {torch.cuda.get_device_name(device)}" if device.type == "cuda" else str(device.type)
+    )
 
 
 def _synchronize() -> None:

@@ -11,13 +11,13 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from vlmopt.engine.child import Closing
 from vlmopt.engine.environment import engine_environment
-from vlmopt.measure.probe import ABSENT, RECORD, SWITCH, TABLE, TIMED
+from vlmopt.measure.probe import ABSENT, DEVICE, RECORD, SWITCH, TABLE, TIMED
 from vlmopt.measure.stages import BEGIN, END, OTHER, Stage, StageTable, stage_table
 
 _INSIDE = Path(__file__).with_name("inside")
@@ -59,10 +59,15 @@ class Watched(Generic[T]):
 
 @dataclass(frozen=True)
 class Names:
-    """What became of the table's names in the processes that were watched."""
+    """What became of the table's names in the processes that were watched, and the device that they run on.
 
-    timed: frozenset[str] = field(default_factory=frozenset)
-    absent: frozenset[str] = field(default_factory=frozenset)
+    `accelerator` is the device's own name; None on a CPU.
+    """
+
+    timed: frozenset[str]
+    absent: frozenset[str]
+    device: str
+    accelerator: str | None
 
 
 class Watch(Closing):
@@ -111,13 +116,17 @@ class Watch(Closing):
 
     def names(self) -> Names:
         """What became of the names. Those of a fork's own files are not missed in stock."""
-        lines = [
-            line for path in self._folder.glob("*.names") for line in path.read_text("utf-8").splitlines()
+        told = [
+            line.split(" ", 1)
+            for path in self._folder.glob("*.names")
+            for line in path.read_text("utf-8").splitlines()
         ]
-        timed = {line.partition(" ")[2] for line in lines if line.startswith(TIMED)}
-        told = {line.partition(" ")[2] for line in lines if line.startswith(ABSENT)}
-        missed = {name for name in self._names if not name.startswith(_FORK_ONLY)} | told
-        return Names(frozenset(timed), frozenset(missed - timed))
+        timed = {name for what, name in told if what == TIMED}
+        absent = {name for what, name in told if what == ABSENT}
+        missed = {name for name in self._names if not name.startswith(_FORK_ONLY)} | absent
+        device = next((name for what, name in told if what == DEVICE), "cpu")
+        kind, _, name = device.partition(" ")
+        return Names(frozenset(timed), frozenset(missed - timed), kind, name or None)
 
     def of_stage(self, stage: Stage) -> list[str]:
         """The names that are timed for a stage."""
