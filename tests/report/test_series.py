@@ -36,6 +36,10 @@ def test_a_fork_is_read_back(tmp_path: Path) -> None:
     assert (added.text, added.old, added.new) == ("    return pixels  # <b>late</b> & 'raw'", None, 2)
 
 
+def lines_of(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 @given(TEXT, TEXT)
 def test_line_numbers_and_texts_are_those_of_the_files(tmp_path_factory, before: str, after: str) -> None:
     path = tmp_path_factory.mktemp("patch") / "0001-a.patch"
@@ -48,6 +52,7 @@ def test_line_numbers_and_texts_are_those_of_the_files(tmp_path_factory, before:
         assert line.old is None or old[line.old - 1] == line.text
         assert line.new is None or new[line.new - 1] == line.text
     assert [file.apply(before) for file in patch.files] == [after]
+    assert [file.undo(lines_of(after)) for file in patch.files] in ([lines_of(before)], [])
 
 
 @given(TEXT)
@@ -64,6 +69,8 @@ def test_a_change_of_another_file_is_refused(tmp_path: Path) -> None:
     (file,) = read_patch(path).files
     with pytest.raises(SourceError, match="line 2 is another"):
         file.apply("one\n3\n")
+    with pytest.raises(SourceError, match="line 2 is another"):
+        file.undo(["one", "two"])
 
 
 def test_what_is_no_patch_is_one_clear_line(tmp_path: Path) -> None:

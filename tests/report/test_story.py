@@ -14,7 +14,7 @@ from vlmopt.errors import VlmoptError
 from vlmopt.report.evidence import UNMEASURED, UNVERIFIED
 from vlmopt.report.html import page
 from vlmopt.report.markdown import markdown, refresh
-from vlmopt.report.measured import all_tables, flame_words, headlines, setting
+from vlmopt.report.measured import all_tables, flame_words, headlines, noise_words, setting
 from vlmopt.report.review import Review, open_review
 from vlmopt.report.review_text import review_text
 from vlmopt.report.story import GUARD, story_of_plan
@@ -57,7 +57,8 @@ def facts(review: Review) -> Iterator[str]:
     yield from ([] if evidence.verified else [UNVERIFIED])
     yield "Measured"
     if evidence.bench:
-        yield from (*headlines(evidence.bench), *setting(evidence.bench))
+        yield from map(str, headlines(evidence.bench))
+        yield from (*noise_words(evidence.bench), *setting(evidence.bench))
     else:
         yield UNMEASURED
     for table in all_tables(evidence):

@@ -34,7 +34,7 @@ def coloured_lines(path: str, lines: Sequence[str]) -> list[list[Piece]]:
         path: the file's name.
         lines: all of the file, so that a string over many lines is known for what it is.
     """
-    found: list[list[Piece]] = [[]]
+    found: list[list[Piece]] = [[]] if lines else []
     # Not get_tokens(), which changes line ends.
     for _, kind, text in _lexer(path).get_tokens_unprocessed("\n".join(lines)):
         name = next((name for token, name in _CLASSES if is_token_subtype(kind, token)), "")

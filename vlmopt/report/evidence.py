@@ -13,6 +13,7 @@ from vlmopt.errors import SourceError
 from vlmopt.measure.bench_file import Bench, Side, bench_path, read_bench
 from vlmopt.measure.profile_file import Profile, profile_path, read_profile
 from vlmopt.report.wording import promise_words, stage_words
+from vlmopt.rules import Contract
 from vlmopt.verify import RESULT_NAME
 from vlmopt.verify.steps import changed_since_apply
 
@@ -24,7 +25,7 @@ UNMEASURED = "Not measured yet: vlmopt bench FORK measures the fork against stoc
 
 
 class _Facts(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="allow")
 
 
 class VerifiedStage(_Facts):
@@ -66,6 +67,13 @@ class Verified(_Facts):
     def verdict(self) -> str:
         """What came out, in one sentence."""
         return promise_words(self.holds, self.contract)
+
+    @property
+    def short(self) -> str:
+        """The same in three words."""
+        if not self.holds:
+            return "Breaks its promise"
+        return "Equal to stock" if self.contract == Contract.exact else "Keeps its promise"
 
     @property
     def extent(self) -> str:

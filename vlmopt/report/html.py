@@ -65,7 +65,7 @@ def page(review: Review) -> str:
         shown=_shown(review),
         headlines=measured.headlines(bench) if bench else [],
         setting=measured.setting(bench) if bench else [],
-        noise=measured.noise_words(bench) if bench else "",
+        noise=measured.noise_words(bench) if bench else [],
         tables=measured.all_tables(review.evidence),
         flames=_flames(review.evidence),
         share=_share,

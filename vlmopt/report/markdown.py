@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from vlmopt.errors import UsageError
 from vlmopt.report.evidence import UNMEASURED, UNVERIFIED, Evidence, Verified
-from vlmopt.report.measured import Table, all_tables, flame_words, headlines, setting
+from vlmopt.report.measured import Table, all_tables, flame_words, headlines, noise_words, setting
 from vlmopt.report.story import GUARD, Fact, Recipe, Story, story_of_plan
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _evidence(evidence: Evidence) -> Iterator[str]:
     if evidence.bench is None:
         yield UNMEASURED
     else:
-        yield _list(headlines(evidence.bench))
+        yield _list([*map(str, headlines(evidence.bench)), *noise_words(evidence.bench)])
         yield "\n".join(setting(evidence.bench))
     for table in all_tables(evidence):
         yield from _measured(table)

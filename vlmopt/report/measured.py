@@ -50,34 +50,46 @@ class Table:
         return ["", *self.sides, *(f"{side} / stock" for side in self.sides if side != STOCK)]
 
 
+@dataclass(frozen=True)
+class Headline:
+    """One figure that counts, what it is a figure of, and where it comes from."""
+
+    figure: str
+    what: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.figure} {self.what}: {self.source}."
+
+
 def stage_titles() -> dict[str, str]:
     """What people call a stage, by its id."""
     return {stage.id: stage.title for stage in stage_table().stages} | {OTHER: "Other"}
 
 
-def profile_table(profiles: Mapping[Side, Profile]) -> Table:
-    """Where the time before the first token went, on each side that was profiled."""
-    sides = tuple(side for side in _SIDES if side in profiles)
+def profile_tables(profiles: Mapping[Side, Profile]) -> list[Table]:
+    """Where the time before the first token went: both sides in one table, where both were asked the same."""
+    asked: dict[str, list[Side]] = {}
+    for side, profile in profiles.items():
+        asked.setdefault(f"profile, {profile.engine}, {profile.images}", []).append(side)
+    return [_profile_table(name, tuple(sides), profiles) for name, sides in asked.items()]
+
+
+def _profile_table(name: str, sides: tuple[Side, ...], profiles: Mapping[Side, Profile]) -> Table:
     titles = {stage.id: stage.title for side in sides for stage in profiles[side].stages if stage.seen}
     seconds = {side: {stage.id: stage.seconds.median for stage in profiles[side].stages} for side in sides}
     rows = [
-        _counted(title, {side: seconds[side].get(name) for side in sides}, sides, seconds_words)
-        for name, title in titles.items()
+        _counted(title, {side: seconds[side].get(stage) for side in sides}, sides, seconds_words)
+        for stage, title in titles.items()
     ]
     clock = {side: profiles[side].clock.median for side in sides}
-    one = profiles[sides[0]]
-    return Table(
-        f"profile, {one.engine}, {one.images}",
-        sides,
-        tuple(rows),
-        (_counted("time to first token", clock, sides, seconds_words),),
-    )
+    whole = _counted("time to first token", clock, sides, seconds_words)
+    return Table(name, sides, tuple(rows), (whole,))
 
 
 def all_tables(evidence: Evidence) -> list[Table]:
     """Every table of what was measured: the benchmark, then the profiles."""
-    found = tables(evidence.bench) if evidence.bench else []
-    return [*found, profile_table(evidence.profiles)] if evidence.profiles else found
+    return [*(tables(evidence.bench) if evidence.bench else []), *profile_tables(evidence.profiles)]
 
 
 def flame_words(side: Side) -> str:
@@ -93,62 +105,63 @@ def main_point(bench: Bench) -> Point | None:
     return next((each for each in bench.points if not each.refused), None)
 
 
-def headlines(bench: Bench) -> list[str]:
-    """What a person wants to know first: the time to the first token, and how much is served."""
-    lines = []
+def headlines(bench: Bench) -> list[Headline]:
+    """What a person wants to know first."""
     point = main_point(bench)
-    if point is not None and point.processor is not None and FORK in point.processor.ratios:
-        call = point.processor
-        lines.append(
-            f"Processor call {ratio_words(call.ratios[FORK].value)} of stock's: "
-            f"{seconds_words(call.sides[STOCK].median)} to {seconds_words(call.sides[FORK].median)} "
-            f"({point.name})."
-        )
-    if point is not None and point.first_token is not None and FORK in point.first_token.ratios:
-        took = point.first_token
-        lines.append(
-            f"Time to first token {ratio_words(took.ratios[FORK].value)} of stock's: "
+    if point is None:
+        return []
+    found = [
+        Headline(
+            ratio_words(took.ratios[FORK].value),
+            f"of stock's {what}",
             f"{seconds_words(took.sides[STOCK].median)} to {seconds_words(took.sides[FORK].median)} "
-            f"({point.name})."
+            f"({point.name})",
         )
-    if point is not None and point.served:
-        most = max(point.served)
+        for what, took in (("time to first token", point.first_token), ("processor call", point.processor))
+        if took is not None and FORK in took.ratios
+    ]
+    most = max(point.served, default=None)
+    if most is not None and FORK in point.served[most].rate.ratios:
         rate = point.served[most].rate
-        if FORK in rate.ratios:
-            lines.append(
-                f"Requests a second {rate.ratios[FORK].value:.2f} times stock's at concurrency {most} "
-                f"({point.name})."
+        found.append(
+            Headline(
+                f"{rate.ratios[FORK].value:.2f}",
+                "times stock's requests a second",
+                f"{rate_words(rate.sides[STOCK].median)} to {rate_words(rate.sides[FORK].median)}, "
+                f"{most} at once ({point.name})",
             )
-    return lines
+        )
+    return found
 
 
 def setting(bench: Bench) -> list[str]:
-    """What it ran on and with, and how steady it was."""
-    machine, noise = bench.machine, bench.noise
+    """What it ran on and with."""
+    machine = bench.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     where = machine.accelerator or machine.device
+    threads = f"{machine.threads} thread{'' if machine.threads == 1 else 's'}"
     lines = [
         f"Measured {bench.started} in {bench.seconds:.0f} s on {machine.cpu}, {machine.cores} cores, "
-        f"{bytes_words(machine.memory)} of memory, {machine.threads} threads, {where}; {machine.system}.",
+        f"{bytes_words(machine.memory)} of memory, {threads}, {where}; {machine.system}.",
         f"Versions: {versions}. Weights: {bench.weights}.",
     ]
     if bench.settings:
         lines.append(f"Settings: {', '.join(f'{name} {value}' for name, value in bench.settings.items())}.")
     if bench.switch:
         lines.append(f"The side switch is {bench.switch}.")
-    return [*lines, noise_words(bench)] if noise.too_noisy else lines
+    return lines
 
 
-def noise_words(bench: Bench) -> str:
-    """How far the ratios of another run may lie from these; empty where they are steady."""
+def noise_words(bench: Bench) -> list[str]:
+    """How far the ratios of another run may lie from these, and of what; nothing where they are steady."""
     noise = bench.noise
     if not noise.too_noisy:
-        return ""
-    some = ", ".join(noise.unsteady[:_PLENTY])
+        return []
+    some = "; ".join(noise.unsteady[:_PLENTY])
     more = f" and {len(noise.unsteady) - _PLENTY} more" if len(noise.unsteady) > _PLENTY else ""
-    busy = f"; others took {noise.others:.0%} of the machine" if noise.busy else ""
-    what = f": {some}{more}" if some else ""
-    return f"Too noisy: ratios of another run may differ by more than {noise.limit:.0%}{what}{busy}."
+    lines = [f"Too noisy: ratios of another run may differ by more than {noise.limit:.0%}."]
+    lines += [f"Others took {noise.others:.0%} of the machine."] if noise.busy else []
+    return [*lines, f"Unsteady: {some}{more}."] if some else lines
 
 
 def tables(bench: Bench) -> list[Table]:
@@ -175,7 +188,7 @@ def _other_rows(point: Point, sides: tuple[Side, ...]) -> Iterator[Row]:
     if point.processor:
         yield _row("processor call", point.processor, sides)
     for tokens, latency in sorted(point.latency.items()):
-        yield _row("time to first token" if tokens == 1 else f"{tokens} tokens", latency, sides)
+        yield _row("time to first token" if tokens == 1 else f"latency, {tokens} tokens", latency, sides)
     for many, served in sorted(point.served.items()):
         yield _row(f"requests a second, {many} at once", served.rate, sides)
         yield _row(f"latency of a request, {many} at once", served.latency, sides)

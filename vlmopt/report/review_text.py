@@ -10,7 +10,7 @@ from rich.text import Text
 
 from vlmopt.plan import Status
 from vlmopt.report.evidence import UNMEASURED, UNVERIFIED, Evidence, Verified
-from vlmopt.report.measured import all_tables, flame_words, headlines, setting
+from vlmopt.report.measured import all_tables, flame_words, headlines, noise_words, setting
 from vlmopt.report.story import GUARD, Fact, Recipe, Story
 from vlmopt.report.terminal import columns, diff_text, status_text
 
@@ -47,7 +47,8 @@ def _evidence(evidence: Evidence) -> Iterator[RenderableType]:
     if evidence.bench is None:
         yield Text(UNMEASURED)
     else:
-        yield from (Text(line, style="bold") for line in headlines(evidence.bench))
+        yield from (Text(str(line), style="bold") for line in headlines(evidence.bench))
+        yield from (Text(line, style="yellow") for line in noise_words(evidence.bench))
         yield from map(Text, setting(evidence.bench))
     for table in all_tables(evidence):
         yield ""

@@ -158,16 +158,18 @@ Spans = Sequence[tuple[int, int]]
 
 
 def _marks(before: str, after: str) -> tuple[Spans, Spans]:
-    """Which characters of two lines differ, word by word; nothing where most does."""
+    """Which characters of two lines differ, word by word; nothing where most or every word does."""
     if _likeness(before, after) < _ALIKE:
         return (), ()
     old, new = (re.findall(r"\w+|\s+|.", text) for text in (before, after))
-    gone, come = [], []
+    gone, come, kept = [], [], False
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag != "equal":
+        if tag == "equal":
+            kept = kept or any(not word.isspace() for word in old[i1:i2])
+        else:
             gone.append((len("".join(old[:i1])), len("".join(old[:i2]))))
             come.append((len("".join(new[:j1])), len("".join(new[:j2]))))
-    return gone, come
+    return (gone, come) if kept else ((), ())
 
 
 class _Side:
