@@ -68,6 +68,7 @@ def bench(
     from vlmopt.measure.bench import bench_fork
     from vlmopt.measure.matrix import matrix_of
     from vlmopt.report.bench import bench_page
+    from vlmopt.report.markdown import refresh
 
     matrix = matrix_of(
         names(sizes),
@@ -83,3 +84,4 @@ def bench(
         console.show_json(result.model_dump(mode="json"))
     else:
         console.show(bench_page(result))
+    refresh(folder)

@@ -65,6 +65,7 @@ def profile(
 
     needs.check("profile")
     from vlmopt.measure.profile import Wanted, engine_kind, profile_model
+    from vlmopt.report.markdown import refresh_around
     from vlmopt.report.profile import profile_object, profile_page
 
     wanted = Wanted(engine_kind(engine), tuple(image or ()), size, requests, flame, trace, nsys)
@@ -74,6 +75,7 @@ def profile(
         console.show_json(profile_object(written))
     else:
         console.show(profile_page(written))
+    refresh_around(written.files[0])
 
 
 def plan(

@@ -13,7 +13,7 @@ from vlmopt import console
 from vlmopt.errors import VlmoptError
 from vlmopt.report.evidence import UNMEASURED, UNVERIFIED
 from vlmopt.report.html import page
-from vlmopt.report.markdown import markdown, refresh
+from vlmopt.report.markdown import markdown, refresh, refresh_around
 from vlmopt.report.measured import all_tables, flame_words, headlines, noise_words, setting
 from vlmopt.report.review import Review, open_review
 from vlmopt.report.review_text import review_text
@@ -138,8 +138,9 @@ def test_what_was_found_is_told_alike(holds: bool, tmp_path: Path) -> None:
     assert any("0.25 of stock's" in fact for fact in told)
     assert any(fact.startswith("Too noisy") for fact in told)
     check(review)
-    refresh(fork)
+    refresh_around(fork / "measured" / "profile-stock.json")
     assert (fork / "report.md").read_text("utf-8") == markdown(review.story, review.evidence)
+    refresh_around(tmp_path / "elsewhere" / "profile-stock.json")
 
 
 def test_changes_since_apply_are_told_first(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """`report.md` of a fork: what was done, to what, why, and what was left alone and why.
 
-`apply` writes it: the same plan gives the same bytes, without a time and without the fork's path. `verify`
-and `bench` write it anew with what they found.
+`apply` writes it: the same plan gives the same bytes, without a time and without the fork's path. `verify`,
+`bench` and `profile` write it anew with what they found.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vlmopt.errors import UsageError
+from vlmopt.measure.bench_file import bench_path
 from vlmopt.report.evidence import UNMEASURED, UNVERIFIED, Evidence, Verified
 from vlmopt.report.measured import Table, all_tables, flame_words, headlines, noise_words, setting
 from vlmopt.report.story import GUARD, Fact, Recipe, Story, story_of_plan
+from vlmopt.sources.local import LOCK_NAME
 
 if TYPE_CHECKING:
     from vlmopt.plan import Plan
@@ -45,6 +47,17 @@ def refresh(folder: Path) -> None:
         unfinished.replace(path)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def refresh_around(file: Path) -> None:
+    """The same for the fork in whose folder `measured/` a file lies, if it lies in one.
+
+    Raises:
+        SourceError, UsageError: as of `refresh`.
+    """
+    folder = file.absolute().parent.parent
+    if file.absolute().parent == bench_path(folder).parent and (folder / LOCK_NAME).is_file():
+        refresh(folder)
 
 
 def markdown(story: Story, evidence: Evidence) -> str:
