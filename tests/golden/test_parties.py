@@ -1,13 +1,24 @@
 """The third party, stock vLLM and a fork against the golden outputs, with the same seeded weights."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.models import engine_params
+from tests.verify.faulty import Bench, Edit
 from vlmopt.folders import golden_folder
 from vlmopt.golden.cases import cases_of
-from vlmopt.golden.check import Checked, Party, check
+from vlmopt.golden.check import Checked, Party, check, compare
+from vlmopt.golden.parties import ask_vllm
 from vlmopt.golden.record import make_golden
+from vlmopt.small import build_small_model
 from vlmopt.specs import load_spec
+
+BLUE_FIRST = Edit(
+    "vllm/vlmopt_runtime/packer.py",
+    "        pixels = read_pixels(picture)",
+    "        pixels = read_pixels(picture)[..., ::-1]",
+)
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -29,3 +40,12 @@ def test_recording_again_finds_the_same_differences(checked: Checked) -> None:
     assert {name: (case.why, set(case.apart)) for name, case in again.cases.items()} == {
         name: (case.why, set(case.apart)) for name, case in golden.cases.items()
     }
+
+
+@pytest.mark.long
+def test_a_fork_with_one_line_changed_is_apart_and_nobody_else(checked: Checked, tmp_path: Path) -> None:
+    spec = load_spec(checked.golden.model)
+    with Bench(tmp_path) as bench, bench.faulty(spec.name, [BLUE_FIRST]) as fork:
+        outputs, _ = ask_vllm(spec, build_small_model(spec), cases_of(spec), fork)
+    rows = compare(checked.golden, {**checked.outputs, Party.fork: outputs})
+    assert {row.party for row in rows if row.breaches} == {Party.fork}

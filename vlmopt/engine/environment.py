@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import vlmopt
+from vlmopt.fork.bytecode import share_bytecode
 
 BYTECODE = Path(tempfile.gettempdir()) / f"vlmopt-bytecode-{os.getuid()}"
 _LEFT_OUT = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
@@ -17,7 +18,7 @@ def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
     """The environment in which Python imports stock vLLM or, with `fork`, the fork in that folder.
 
     `scratch` takes what transformers writes (remote code modules), so that two engines never write one file.
-    The engine sees one thread, no network and no usage statistics.
+    The engine sees one thread, no network and no usage statistics. A fork is given stock's bytecode.
     """
     ours = {
         "HF_HUB_OFFLINE": "1",
@@ -35,6 +36,9 @@ def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
     if sys.dont_write_bytecode:
         # Compiling torch and vLLM takes ten seconds a process: keep the bytecode, outside the installation.
         environment["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
+    if fork is not None:
+        prefix = environment.get("PYTHONPYCACHEPREFIX")
+        share_bytecode(fork.resolve(), Path(prefix) if prefix else None)
     path = [str(fork.resolve())] if fork is not None else []
     home = Path(vlmopt.__file__).parents[1]
     if home.name != "site-packages":  # a checkout that is run without being installed

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from vlmopt.errors import SourceError, UsageError
+from vlmopt.fork.bytecode import share_bytecode
 from vlmopt.fork.complete import complete_links
 from vlmopt.fork.lock import Fork
 from vlmopt.runtime.guard import problem
@@ -37,6 +38,7 @@ def run(fork: Fork, command: list[str]) -> NoReturn:
         command = [program, "-m", "vllm.entrypoints.cli.main", *command[1:]]
     if program is None:
         raise UsageError(f"{command[0]}: no such command; give its path, or install it")
+    share_bytecode(fork.path.resolve(), Path(sys.pycache_prefix) if sys.pycache_prefix else None)
     sys.stdout.flush()
     sys.stderr.flush()
     try:
