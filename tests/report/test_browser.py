@@ -192,6 +192,7 @@ def test_the_keys_are_told_and_can_be_turned_off(browser: Browser, pages) -> Non
         page.keyboard.press("Escape")
         assert not dialog.is_visible()
         page.keyboard.press("u")
+        assert page.locator("html.unified").count() == 0
         page.reload()
         page.keyboard.press("u")
         assert page.locator("html.unified").count() == 0
@@ -234,6 +235,30 @@ def test_the_mouse_takes_one_side(browser: Browser, pages) -> None:
         chosen = page.evaluate("getSelection().toString()")
         assert "late" in chosen
         assert "/ 255" not in chosen
+
+
+def test_a_flame_graph_by_key_and_mouse(browser: Browser, pages) -> None:
+    with Seen(browser, pages["full"]) as page:
+        box, told = page.locator(".flame").first, page.locator(".tip").first
+        box.focus()
+        for _ in range(4):
+            page.keyboard.press("ArrowDown")
+        assert told.inner_text() == "vllm/b.py:resize, 700.0 ms, 77.8%"
+        page.keyboard.press("ArrowRight")
+        assert told.inner_text().startswith("vllm/vlmopt_runtime/pack.py:pack, 200.0 ms")
+        page.keyboard.press("Enter")
+        frames = box.locator("g:visible")
+        widths = frames.locator("rect").evaluate_all("all => all.map((each) => +each.getAttribute('width'))")
+        assert len(set(widths)) == 1
+        assert len(widths) == 5
+        assert frames.last.locator("text").text_content() == "vllm/vlmopt_runtime/pack.py:pack"
+        page.keyboard.press("ArrowUp")
+        assert told.inner_text().startswith("vllm/a.py:<module>, 900.0 ms, 100.0%")
+        page.keyboard.press("Escape")
+        assert box.locator("g:visible").count() == 6
+        box.locator("g").nth(4).click()
+        assert box.locator("g:visible").count() == 5
+        assert told.inner_text().startswith("vllm/b.py:resize")
 
 
 def test_without_scripts_all_is_there(browser: Browser, pages) -> None:

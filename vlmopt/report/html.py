@@ -50,7 +50,8 @@ class ShownRecipe:
 
 def page(review: Review) -> str:
     """The page, as text."""
-    style, script = ((_PAGE / f"review.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    style = (_PAGE / "review.css").read_text("utf-8")
+    script = "".join((_PAGE / name).read_text("utf-8") for name in ("review.js", "flames.js"))
     environment = Environment(
         loader=FileSystemLoader(_PAGE),
         autoescape=True,
