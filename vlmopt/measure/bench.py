@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,14 +13,12 @@ from vlmopt.measure.machine import Others, machine_of
 from vlmopt.measure.matrix import Matrix
 from vlmopt.measure.offline import SWITCH_NAME, Engines, Tick, measure_offline
 from vlmopt.measure.serving import Servers, measure_serving, sides_of
+from vlmopt.measure.sessions import loaded_model
 from vlmopt.plan import Status
-from vlmopt.specs import Spec
-from vlmopt.verify.parts import Model
-from vlmopt.verify.subject import model_of, open_subject
+from vlmopt.verify.subject import open_subject
 
 OTHERS_LIMIT = 0.10
 """The share of the machine that others may have."""
-_WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
 _ENDING_S = 8
 _BURSTS_S = 70
 """Of the time that a benchmark may take: what closing takes, and what bursts need at least."""
@@ -53,22 +49,24 @@ def bench_fork(
     tick = progress or _silent
     subject = open_subject(folder, model)
     spec, fork, others = subject.spec, subject.fork, Others()
-    with _model(spec, model_folder) as (loaded, weights, load_format):
+    with loaded_model(spec, model_folder) as (loaded, weights, load_format):
         tick("Starting the engines", 0, 0)
         opened = time.monotonic()
         with Engines(fork.path, loaded, load_format) as engines:
             about = engines.load()
             starting = time.monotonic() - opened
             # Two servers are four processes.
-            reserve = 1.5 * starting + _BURSTS_S if matrix.concurrency else 0
+            reserve = 1.5 * starting + _BURSTS_S
             records, offline = measure_offline(engines, loaded, matrix, others, until - reserve, tick)
             sides = list(engines.sides)
-        tick("Starting the servers", 0, 0)
-        with Servers(
-            fork.path, loaded, sides_of(matrix, sides), load_format=load_format, device=about.device
-        ) as servers:
-            servers.ready()
-            served = measure_serving(servers, records, matrix, others, until, tick)
+        memory = [offline]
+        if any(record.refused is None and record.place in matrix.deep for record in records):
+            tick("Starting the servers", 0, 0)
+            with Servers(
+                fork.path, loaded, sides_of(matrix, sides), load_format=load_format, device=about.device
+            ) as servers:
+                servers.ready()
+                memory.append(measure_serving(servers, records, matrix, others, until, tick))
     points = [record.point() for record in records]
     bench = Bench(
         model=spec.name,
@@ -82,23 +80,11 @@ def bench_fork(
         seconds=round(time.monotonic() - start, 1),
         machine=machine_of(about, subject.vllm),
         points=points,
-        memory=[offline, served],
+        memory=memory,
         noise=noise_of(points, others.share()),
     )
     write_bench(bench, bench_path(fork.path))
     return bench
-
-
-@contextmanager
-def _model(spec: Spec, folder: Path | None) -> Iterator[tuple[Model, str, str]]:
-    """The model, its weights in words, and vLLM's load format for them."""
-    with model_of(spec, folder, weights=True) as model:
-        if folder is None:
-            yield model, "small model of the spec, seeded weights", "auto"
-        elif any(any(model.folder.glob(pattern)) for pattern in _WEIGHTS):
-            yield model, f"of the folder {model.folder.name}", "auto"
-        else:
-            yield model, f"dummies, for the folder {model.folder.name} has none", "dummy"
 
 
 def noise_of(points: list[Point], others: float | None) -> Noise:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmopt.errors import UsageError
+from vlmopt.measure.whole import write_whole
 
 BENCH_NAME = "measured/bench.json"
 STOCK: Final = "stock"
@@ -241,15 +242,9 @@ def read_bench(path: Path) -> Bench:
 
 
 def write_bench(bench: Bench, path: Path) -> None:
-    """Writes a benchmark beside its place first: a killed run leaves the old file.
+    """Writes a benchmark, whole or not at all.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(bench.model_dump_json(indent=1) + "\n", "utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    write_whole(path, bench.model_dump_json(indent=1) + "\n")
