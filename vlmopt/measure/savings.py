@@ -86,7 +86,7 @@ def plan_from_profile(
     left_out = {
         rule.id: _too_little(rule, profile)
         for rule in rules
-        if rule.id in small - with_needs(large, rules) and rule.saves is not None
+        if rule.id in applied and rule.id in small - with_needs(large, rules)
     }
     plan = make_plan(
         tree,
