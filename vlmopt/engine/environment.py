@@ -7,6 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 import vlmopt
 from vlmopt.fork.bytecode import share_bytecode
 
@@ -21,6 +23,9 @@ def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
     The engine sees one thread, no network and no usage statistics. A fork is given stock's bytecode.
     """
     ours = {
+        # vLLM keeps what it learns of a model class in one file, with its source's hash: side by side, stock
+        # and fork would each find the other's, and import all of vLLM once more to learn it again.
+        "VLLM_CACHE_ROOT": str(user_cache_path("vlmopt") / "vllm" / ("stock" if fork is None else "fork")),
         "HF_HUB_OFFLINE": "1",
         "HF_MODULES_CACHE": str(scratch / "modules"),
         "VLLM_NO_USAGE_STATS": "1",
