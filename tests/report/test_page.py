@@ -77,7 +77,10 @@ def test_it_can_show_one_recipe(tmp_path: Path) -> None:
     review = open_review(tmp_path / "fork", "pin")
     assert list(review.patches) == ["pin"]
     write_page(review, tmp_path / "pin.html")
-    assert MODEL in (tmp_path / "pin.html").read_text()
+    page = (tmp_path / "pin.html").read_text()
+    assert MODEL in page
+    assert "Shown: pin. Not shown: 1 more." in page
+    assert 'href="#recipe-scale-late"' not in page
     with pytest.raises(UsageError, match=r"guess changed nothing in .*: skipped \(its contract"):
         open_review(tmp_path / "fork", "guess")
     with pytest.raises(UsageError, match="did you mean pin"):

@@ -63,6 +63,7 @@ def page(review: Review) -> str:
     return environment.get_template("review.html.j2").render(
         story=review.story,
         evidence=review.evidence,
+        only=review.only,
         shown=_shown(review),
         headlines=measured.headlines(bench) if bench else [],
         setting=measured.setting(bench) if bench else [],

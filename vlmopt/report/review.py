@@ -26,6 +26,12 @@ class Review:
     patches: Mapping[str, Patch]
     series: Mapping[str, Patch]
 
+    @property
+    def only(self) -> str:
+        """What a reader must know where not all patches are shown; else empty."""
+        left_out = len(self.series) - len(self.patches)
+        return f"Shown: {', '.join(self.patches)}. Not shown: {left_out} more." if left_out else ""
+
 
 def open_review(folder: Path, recipe: str | None = None) -> Review:
     """Reads a fork for review: all its patches to look at, or one recipe's.

@@ -71,6 +71,8 @@ def _verified(each: Verified) -> Iterator[RenderableType]:
 
 def _done(review: Review) -> Iterator[RenderableType]:
     yield from _title("What was done")
+    if review.only:
+        yield Text(review.only)
     for number, recipe in enumerate(review.story.applied, 1):
         if recipe.id in review.patches:
             yield from _recipe(number, recipe, review.patches[recipe.id])

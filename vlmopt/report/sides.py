@@ -17,7 +17,7 @@ from vlmopt.report.versions import Version
 
 _ALIKE = 0.5  # how alike two lines must be for one to be the other, changed
 _DEEPEST = 10  # steps of indentation that the style sheet knows
-_MANY = 60  # lines; a larger change is not searched for pairs
+_MANY = 40  # lines; a larger change is not searched for pairs
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,9 @@ def _pairs(removed: Sequence[Line], added: Sequence[Line]) -> list[tuple[int, in
 def _likeness(before: str, after: str) -> float:
     if not before.strip() or not after.strip():
         return float(before.strip() == after.strip())
-    return difflib.SequenceMatcher(None, before.strip(), after.strip(), autojunk=False).ratio()
+    matcher = difflib.SequenceMatcher(None, before.strip(), after.strip(), autojunk=False)
+    # A bound that is cheap to find; most pairs of lines are far below.
+    return matcher.ratio() if matcher.quick_ratio() >= _ALIKE else 0.0
 
 
 # Characters that are not seen, or that change the order of those that are.
