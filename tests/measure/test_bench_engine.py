@@ -69,7 +69,7 @@ def test_engines_are_measured_in_turn(engines: Engines, model: Model) -> None:
     for side in (STOCK, FORK):
         whole = sum(found.sides[side].median for found in point.stages.values())
         assert whole == pytest.approx(point.first_token.sides[side].median, rel=0.5)
-        assert 100 << 20 < memory.rise[side] + (100 << 20) <= memory.host[side] + (100 << 20)
+        assert 10 << 20 < memory.rise[side] < memory.host[side] < 16 << 30
     assert "longer than the maximum model length" in four.refused
     assert four.point().latency == {}
     assert 0 <= others.share() <= 1
@@ -77,7 +77,9 @@ def test_engines_are_measured_in_turn(engines: Engines, model: Model) -> None:
 
 def test_a_dead_engine_is_one_line(engines: Engines, model: Model) -> None:
     os.kill(engines.sides[FORK].worker.pid, signal.SIGKILL)
-    with pytest.raises(WorkerDiedError, match=r"the process with the fork .* ended") as caught:
+    with pytest.raises(
+        WorkerDiedError, match=r"the process with the fork .* was killed \(signal 9"
+    ) as caught:
         measure_offline(engines, model, matrix_of(["64x64"]), Others(), math.inf, quiet)
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
@@ -151,7 +153,6 @@ def refusal(*words: str | Path, **changes: str) -> str:
 
 
 def test_what_cannot_be_measured_is_one_line(fork: Path, tmp_path: Path) -> None:
-    assert "is no fork: write one with `vlmopt apply" in refusal(tmp_path)
     assert "is no image size" in refusal(fork, "--sizes", "large")
     assert "has no config.json" in refusal(fork, "--folder", tmp_path)
 

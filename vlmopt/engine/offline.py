@@ -105,9 +105,10 @@ class Engine:
         greedy = SamplingParams(max_tokens=tokens, temperature=0, ignore_eos=True)
         start = time.perf_counter()
         try:
-            (output,) = self.llm.generate([_prompt(request)], greedy, use_tqdm=False)
-        except ValueError as error:
+            self.llm.enqueue([_prompt(request)], greedy, use_tqdm=False)
+        except Exception as error:
             return describe_error(error)
+        (output,) = self.llm.wait_for_completion(use_tqdm=False)
         return Latency(time.perf_counter() - start, len(output.prompt_token_ids))
 
     def forget(self) -> None:

@@ -135,7 +135,7 @@ class Memory(_Facts):
     Attributes:
         process: ``engine`` (the offline engine) or ``server`` (the API server with its engine process).
         host: the peak of resident memory, by side.
-        rise: how much of it came with the requests, after the start.
+        rise: how much of it came with the requests, after the model was loaded.
         device: the peak of torch's allocations on an accelerator; empty on a CPU.
     """
 

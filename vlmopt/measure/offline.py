@@ -110,14 +110,14 @@ def measure_offline(
         )
         for place in matrix.places
     }
-    records = []
-    for number, (place, request) in enumerate(requests.items()):
-        tick(f"Warming up, {place.size}", number, len(requests))
-        records.append(_warm_up(engines, matrix, place, request))
     resting = {side: processes.resident(engine.worker.pid) for side, engine in engines.sides.items()}
     for engine in engines.sides.values():
         processes.forget_peak(engine.worker.pid)
         engine.worker.about(forget=True)
+    records = []
+    for number, (place, request) in enumerate(requests.items()):
+        tick(f"Warming up, {place.size}", number, len(requests))
+        records.append(_warm_up(engines, matrix, place, request))
     served = [record for record in records if record.refused is None]
     end = others.stretch(engines.pids)
     pace = Pace(until)

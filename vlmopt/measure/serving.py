@@ -76,13 +76,13 @@ def measure_serving(
     """
     places = [record for record in records if record.place in matrix.deep and record.refused is None]
     bodies = [_body(record) for record in places]
+    resting = {side: processes.resident(server.pid) for side, server in servers.sides.items()}
+    for server in servers.sides.values():
+        processes.forget_peak(server.pid)
     for record, body in zip(places, bodies, strict=True):
         record.served = {number: BurstRounds() for number in matrix.concurrency}
         for server in servers.sides.values():
             burst(server, body, _LEAST_REQUESTS, 1)
-    resting = {side: processes.resident(server.pid) for side, server in servers.sides.items()}
-    for server in servers.sides.values():
-        processes.forget_peak(server.pid)
     end = others.stretch(servers.pids)
     pace = Pace(until, _MOST_ROUNDS)
     while places and pace.another(found for record in places for found in record.rates()):
