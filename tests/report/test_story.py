@@ -143,6 +143,17 @@ def test_what_was_found_is_told_alike(holds: bool, tmp_path: Path) -> None:
     refresh_around(tmp_path / "elsewhere" / "profile-stock.json")
 
 
+def test_a_profile_of_one_side_is_told_without_ratios(tmp_path: Path) -> None:
+    fork = small_fork(tmp_path / "fork").path
+    add_profiles(fork)
+    (fork / "measured" / "profile-stock.json").unlink()
+    review = open_review(fork)
+    (table,) = all_tables(review.evidence)
+    assert table.head == ["", "fork"]
+    assert table.stages[0].cells == ["Resize", "6.00 ms"]
+    check(review)
+
+
 def test_changes_since_apply_are_told_first(tmp_path: Path) -> None:
     fork = small_fork(tmp_path / "fork").path
     (fork / MODEL).write_text("something else\n")

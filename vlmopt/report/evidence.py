@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vlmopt.fork import Fork
 
 UNVERIFIED = "Not verified yet: vlmopt verify FORK compares the fork with stock, stage by stage."
-UNMEASURED = "Not measured yet: vlmopt bench FORK measures the fork against stock."
+UNMEASURED = "No benchmark yet: vlmopt bench FORK measures the fork against stock."
 
 
 class _Facts(BaseModel):

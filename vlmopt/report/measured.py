@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vlmopt.measure.bench_file import FORK, STOCK, Bench, Measured, Point, Side
@@ -47,7 +47,7 @@ class Table:
 
     @property
     def head(self) -> list[str]:
-        return ["", *self.sides, *(f"{side} / stock" for side in self.sides if side != STOCK)]
+        return ["", *self.sides, *(f"{side} / stock" for side in _compared(self.sides))]
 
 
 @dataclass(frozen=True)
@@ -216,6 +216,11 @@ def _sides(bench: Bench) -> tuple[Side, ...]:
     return tuple(side for side in _SIDES if side in seen)
 
 
+def _compared(sides: Sequence[Side]) -> list[Side]:
+    """The sides that a ratio can be of: all but stock, where stock was measured."""
+    return [side for side in sides if side != STOCK] if STOCK in sides else []
+
+
 def _row(what: str, measured: Measured, sides: tuple[Side, ...]) -> Row:
     words = seconds_words if measured.unit == "s" else rate_words
     medians = {side: sample.median for side, sample in measured.sides.items()}
@@ -224,8 +229,7 @@ def _row(what: str, measured: Measured, sides: tuple[Side, ...]) -> Row:
         {side: words(medians[side]) if side in medians else "" for side in sides},
         {
             side: ratio_words(measured.ratios[side].value) if side in measured.ratios else ""
-            for side in sides
-            if side != STOCK
+            for side in _compared(sides)
         },
         medians,
     )
@@ -245,8 +249,7 @@ def _counted(
         {side: words(known[side]) if side in known else "" for side in sides},
         {
             side: ratio_words(known[side] / stock) if stock and side in known else ""
-            for side in sides
-            if side != STOCK
+            for side in _compared(sides)
         },
         known,
     )
