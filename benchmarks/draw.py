@@ -14,8 +14,8 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 
 from vlmopt.measure.bench_file import FORK, STOCK, Bench, Measured
-from vlmopt.report.bench import verdict
-from vlmopt.report.measured import bytes_words, seconds_words
+from vlmopt.report.bench import spread_words, verdict
+from vlmopt.report.measured import bytes_words, noise_words, seconds_words
 
 PHOTO = "640x480"
 TARGETS = Path(__file__).with_name("targets.yaml")
@@ -67,16 +67,16 @@ def goals(benches: list[Bench]) -> list[str]:
 def steadiness(benches: list[Bench]) -> list[str]:
     """What each run says of its own noise."""
     return [
-        f"- {plots.title_of(bench)}: {bench.seconds:.0f} s; {verdict(bench.noise).plain}" for bench in benches
+        f"- {plots.title_of(bench)}: {bench.seconds:.0f} s. {noise_words(bench) or verdict(bench.noise)}"
+        for bench in benches
     ]
 
 
 def timed(found: Measured) -> str:
     """Stock's median, the fork's, and the ratio with its spread."""
     share = found.ratios[FORK]
-    spread = "" if share.again is None else f" ± {share.again:.0%}"
     sides = (seconds_words(found.sides[side].median) for side in (STOCK, FORK))
-    return f"{' | '.join(sides)} | {share.value:.3g}{spread}"
+    return f"{' | '.join(sides)} | {share.value:.3g} {spread_words(share)}"
 
 
 def table(benches: list[Bench], what: str) -> list[str]:
@@ -102,10 +102,9 @@ def rates(benches: list[Bench]) -> list[str]:
         for point in bench.points:
             for at_once, served in point.served.items():
                 share = served.rate.ratios[FORK]
-                spread = "" if share.again is None else f" ± {share.again:.0%}"
                 values = " | ".join(f"{served.rate.sides[side].median:.3g}" for side in (STOCK, FORK))
-                name = plots.title_of(bench)
-                rows.append(f"| {name} | {point.name} | {at_once} | {values} | {share.value:.3g}{spread} |")
+                what = f"{plots.title_of(bench)} | {point.name} | {at_once}"
+                rows.append(f"| {what} | {values} | {share.value:.3g} {spread_words(share)} |")
     return rows
 
 

@@ -48,7 +48,7 @@ def draw_host(benches: list[Bench], size: str, out: Path) -> None:
         axis.margins(x=0.18)
     calls.set_yticks(range(len(shown)), [title_of(bench) for bench, _ in shown])
     calls.invert_yaxis()
-    sent.legend(loc="lower right")
+    figure.legend(loc="upper right", ncols=2)
     _save(figure, out, f"Host cost of one {size} JPEG, decode apart")
 
 

@@ -74,6 +74,6 @@ def test_figures_are_drawn_from_what_bench_prints(tmp_path: Path, monkeypatch: p
     assert {path.stem for path in folder.glob("*.svg")} == names
     page = (tmp_path / "figures.md").read_text()
     assert all(f"figures/{name}.svg" in page for name in names)
-    assert "| A model | 640x480 | 200 ms | 50.0 ms | 0.25 ± " in page
+    assert "| A model | 640x480 | 200 ms | 50.0 ms | 0.25 ±" in page
     assert "Stock refuses these, so nothing is measured: A model 3840x2160." in page
     sys.modules.pop("plots")

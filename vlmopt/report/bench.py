@@ -113,9 +113,15 @@ def _ratio(ratio: Ratio | None, limit: float) -> str | Text:
     if ratio is None:
         return ""
     steady = ratio.again is not None and ratio.again <= limit
-    spread = "" if ratio.again is None else f" ±{min(ratio.again, 9.99):.0%}"
-    text = f"{ratio_words(ratio.value)}{spread}"
+    text = f"{ratio_words(ratio.value)} {spread_words(ratio)}".rstrip()
     return text if steady else Text(f"{text} ?", style="yellow")
+
+
+def spread_words(ratio: Ratio) -> str:
+    """How far the ratio of a second run may lie from this one; empty where nothing is known."""
+    if ratio.again is None:
+        return ""
+    return f"±{ratio.again:.0%}" if ratio.again < 1 else "±100% or more"
 
 
 def _counts(point: Point, name: str, sides: Sequence[Side], words: Callable[[float], str]) -> Row:
