@@ -14,33 +14,43 @@ from vlmopt.measure import flame
 from vlmopt.measure.flame_svg import flame_svg
 
 SPIN = """
-    import os, subprocess, sys
+    import subprocess, sys, time
 
     def hot_in_the_child():
-        while True:
-            sum(range(1000))
+        end = time.monotonic() + 0.1
+        while time.monotonic() < end:
+            pass
 
     def hot_in_the_parent():
-        while True:
-            sum(range(1000))
+        end = time.monotonic() + 0.1
+        while time.monotonic() < end:
+            pass
 
     if len(sys.argv) < 2:
-        subprocess.Popen([sys.executable, __file__, "child"])
-        print("ready", flush=True)
-        hot_in_the_parent()
-    hot_in_the_child()
+        child = subprocess.Popen([sys.executable, __file__, "child"], stdin=subprocess.PIPE, text=True)
+        for line in sys.stdin:
+            print(line, end="", file=child.stdin, flush=True)
+            hot_in_the_parent()
+            print("done", flush=True)
+    else:
+        for line in sys.stdin:
+            hot_in_the_child()
 """
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture
 def spinning(tmp_path):
+    """Two processes that sleep until they are asked, as a vLLM does."""
     program = tmp_path / "spin.py"
     program.write_text(textwrap.dedent(SPIN))
     process = subprocess.Popen(
-        [sys.executable, str(program)], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, str(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
-    assert process.stdout.readline() == "ready\n"
     yield process
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(10)
@@ -48,10 +58,17 @@ def spinning(tmp_path):
 
 def test_a_graph_of_a_process_and_its_child(spinning, tmp_path, monkeypatch):
     monkeypatch.setattr(flame, "SECONDS", 1.0)
+
+    def ask():
+        print("go", file=spinning.stdin, flush=True)
+        assert spinning.stdout.readline() == "done\n"
+        calls.append(1)
+
     calls = []
+    ask()
     out = tmp_path / "out" / "profile-stock.json"
     austin = flame.find(True)
-    files = flame.draw(austin, spinning.pid, lambda: calls.append(1), out, title="A & B")
+    files = flame.draw(austin, spinning.pid, ask, out, title="A & B")
     assert [path.name for path in files] == ["profile-stock.collapsed", "profile-stock.svg"]
     assert len(calls) >= flame.LEAST
     lines = files[0].read_text().splitlines()
@@ -93,6 +110,7 @@ def test_stacks_are_named_by_package_and_function():
         "P7;T0:7;/x/site-packages/vllm/a.py:A.f:5;/z/lib/b.py:<module>:2 60",
         f"P8;T0:9;{python} 5",
         "P8;T0:9 7",
+        "P8;T0:9;:INVALID:0 9",
         "P7;T0:7;torn line",
     ]
     assert flame.collapse(lines, 7) == {

@@ -20,7 +20,8 @@ INSTALL = "install austin-dist 3.7 (uv sync --group test), or leave the flame gr
 SECONDS, LEAST = 4.0, 5
 """How long requests are sampled, and how many at least."""
 _INTERVAL = "1ms"
-_ATTACH_S, _STOP_S = 10, 5
+_ATTACH_S, _STOP_S = 1, 5
+_INVALID = ":INVALID"  # a stack that changed while it was read
 _OWN = "vlmopt/measure/probe.py"
 _SAMPLE = re.compile(r"P(\d+);T\w*:(\d+)(?:;(.*))? (\d+)$")
 
@@ -52,11 +53,12 @@ def draw(austin: Path, pid: int, request: Callable[[], object], out: Path, *, ti
         command = [str(austin), "-C", "-s", "-i", _INTERVAL, "-o", str(samples), "-p", str(pid)]
         child = Child(command, {}, Path(scratch) / "log", patience=_STOP_S)
         try:
-            _attached(child, samples)
+            _check_alive(child, _ATTACH_S)
             start, done = time.monotonic(), 0
             while done < LEAST or time.monotonic() - start < SECONDS:
                 request()
                 done += 1
+            _check_alive(child, 0)
         finally:
             child.end()
         stacks = collapse(samples.read_text("utf-8", "replace").splitlines(), pid)
@@ -77,7 +79,7 @@ def collapse(lines: Iterable[str], pid: int) -> Counter[str]:
     stacks: Counter[str] = Counter()
     for line in lines:
         found = _SAMPLE.match(line)
-        if found is None or found[3] is None:
+        if found is None or found[3] is None or _INVALID in found[3]:
             continue
         process = "first process" if int(found[1]) == pid else "its engine process"
         thread = "main thread" if found[1] == found[2] else "other threads"
@@ -96,17 +98,12 @@ def _frame(text: str) -> str:
     return f"{'/'.join(file.split('/')[-2:])}:{function}"
 
 
-def _attached(child: Child, samples: Path) -> None:
-    until = time.monotonic() + _ATTACH_S
-    while not (samples.exists() and samples.stat().st_size):
-        if (code := child.exit_code(0.02)) is not None:
-            lines = [line for line in child.tail().splitlines() if line.strip()]
-            why = f"; its last line was: {lines[-1].strip()[:200]}" if lines else ""
-            raise UsageError(
-                f"austin cannot look into the process (exit code {code}){why}; it needs the right to trace "
-                "processes of the same user; leave the flame graph out with --no-flame"
-            )
-        if time.monotonic() > until:
-            raise UsageError(
-                f"austin saw nothing in {_ATTACH_S} s; leave the flame graph out with --no-flame"
-            )
+def _check_alive(child: Child, wait: float) -> None:
+    """Raises UsageError when austin ends within `wait` seconds. It does not say when it is ready."""
+    if (code := child.exit_code(wait)) is not None:
+        lines = [line for line in child.tail().splitlines() if line.strip()]
+        why = f"; its last line was: {lines[-1].strip()[:200]}" if lines else ""
+        raise UsageError(
+            f"austin cannot look into the process (exit code {code}){why}; it needs the right to trace "
+            "processes of the same user; leave the flame graph out with --no-flame"
+        )

@@ -1,0 +1,167 @@
+"""`vlmopt profile` with a real vLLM: its stages agree with a clock outside; it changes and leaves nothing."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.cli.command import arguments, environment, vlmopt
+from tests.support.models import engine_params, load_model
+from vlmopt.engine.protocol import Request
+from vlmopt.engine.worker import ENGINE, PROCESSORS, Worker
+from vlmopt.measure.photographs import jpegs
+from vlmopt.measure.profile_file import read_profile
+from vlmopt.measure.watch import Watch
+from vlmopt.small import build_small_model
+from vlmopt.specs import load_spec
+
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(900)]
+
+PROCESSOR = ("hash", "resize", "split", "normalize", "cast", "assemble", "placeholders")
+"""The stages of the processor's call."""
+ENGINE_STAGES = ("decode", "tokenize", "transfer", "batch", "tower", "projector", "prefill", "first-token")
+WITHIN = 0.10
+ROUNDS, TRIES = 9, 3
+START_S = 400
+
+
+def seen_in(profile):
+    return {stage.id for stage in profile.stages if stage.seen}
+
+
+def check(profile, engine):
+    """What holds for every profile of stock."""
+    assert sum(stage.share for stage in profile.stages) == pytest.approx(1)
+    assert profile.other.share < WITHIN
+    assert profile.clock.median == pytest.approx(profile.untimed.median, rel=WITHIN)
+    assert set(ENGINE_STAGES) <= seen_in(profile)
+    assert {"hash", "resize", "normalize", "assemble", "placeholders"} <= seen_in(profile)
+    assert profile.moved.wire == (engine == "serve")
+    assert profile.moved.to_engine > 1_000_000
+    assert profile.moved.to_device >= 0.9 * profile.moved.to_engine
+    assert profile.moved.copies >= 1
+    assert not profile.moved.leaves_host
+    assert not any(name.startswith("vllm.vlmopt_runtime") for name in profile.absent)
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [
+        *(pytest.param("offline", *param.values, marks=param.marks) for param in engine_params("profiled")),
+        *(
+            pytest.param("serve", *param.values, marks=param.marks)
+            for param in engine_params("profiled served")
+        ),
+    ],
+)
+def test_a_profile_of_stock(engine, name, tmp_path):
+    """A machine that others use may stall: a profile that it spoils is made again."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    out = tmp_path / "out" / "p.json"
+    for left in reversed(range(TRIES)):
+        done = vlmopt(
+            *("profile", "--model", name, "--engine", engine, "--requests", ROUNDS, "--out", out, "--json"),
+            seconds=START_S,
+            TMPDIR=str(scratch),
+        )
+        assert (done.code, done.err) == (0, "")
+        said = json.loads(done.out)
+        files = [Path(file) for file in said.pop("files")]
+        profile = read_profile(out)
+        assert profile.model_dump(mode="json") == said
+        with contextlib.suppress(AssertionError) if left else contextlib.nullcontext():
+            check(profile, engine)
+            break
+    assert [file.suffix for file in files] == [".json", ".collapsed", ".svg"]
+    stacks = files[1].read_text().splitlines()
+    assert any("vllm/multimodal/processing" in line for line in stacks)
+    assert any("vllm/v1/worker" in line for line in stacks)
+    processes = {line.split(";")[0] for line in stacks}
+    assert processes == {"first process"} | ({"its engine process"} if engine == "serve" else set())
+    assert sorted(out.parent.iterdir()) == sorted(files)
+    assert [path.name for path in scratch.iterdir() if "bytecode" not in path.name] == []
+
+
+@pytest.mark.parametrize("name", engine_params("profiled"))
+def test_the_clock_outside_and_the_outputs(name):
+    """The processor's stages against a clock around its call in a vLLM without timers; and equal outputs."""
+    spec, model = load_spec(name), load_model(name)
+    folder = build_small_model(spec)
+    requests = [Request(model.prompt_for(1), (file,)) for file in jpegs((640, 480), 2)]
+    with (
+        Watch() as watch,
+        Worker(child=PROCESSORS) as bare,
+        Worker(child=ENGINE, environment=watch.environment(None)) as timed,
+    ):
+        for worker in (bare, timed):
+            worker.load(folder, trust_remote_code=model.trust_remote_code)
+
+        def answers(request):
+            timed.forget()
+            return timed.generate(request, tokens=4)
+
+        plain = [answers(request) for request in requests]
+        watched = [watch.watch(lambda r=r: answers(r)).answer for r in requests]
+        assert watched == plain
+        assert all(answer.answers[0].error is None for answer in plain)
+        made = bare.process(requests[0], data=True)
+        assert watch.watch(lambda: timed.process(requests[0], data=True)).answer == made
+        for left in reversed(range(TRIES)):
+            clock, stages, decode = [], [], []
+            for number in range(ROUNDS):
+                request = requests[number % 2]
+                timing = bare.time(request)
+                seen = watch.watch(lambda r=request: timed.time(r)).seconds
+                clock.append((timing.processor_s, timing.decode_s))
+                stages.append(sum(seen[stage] for stage in PROCESSOR))
+                decode.append(seen["decode"])
+            with contextlib.suppress(AssertionError) if left else contextlib.nullcontext():
+                assert median(stages) == pytest.approx(median(c for c, _ in clock), rel=WITHIN)
+                assert median(decode) == pytest.approx(median(d for _, d in clock), rel=WITHIN)
+                break
+
+
+def processes_with(text):
+    """Ids of the processes whose environment holds a text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if text.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+def wait_for(condition, seconds):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("name", engine_params("profiled"))
+def test_ctrl_c_ends_every_process_and_leaves_nothing(name, tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    mine = f"TMPDIR={scratch}"
+    process = subprocess.Popen(
+        arguments("profile", "--model", name, "--out", tmp_path / "p.json"),
+        env=environment(TMPDIR=str(scratch)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: list(scratch.glob("worker-*/output")) and len(processes_with(mine)) > 1, START_S)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (130, "", "interrupted")
+    wait_for(lambda: not processes_with(mine), 20)
+    assert [path.name for path in scratch.iterdir() if "bytecode" not in path.name] == []
+    assert not (tmp_path / "p.json").exists()
