@@ -105,6 +105,14 @@ def test_like_stands_beside_like_and_changes_are_marked(tmp_path: Path) -> None:
     assert change.old[1].depth == 2
 
 
+def test_the_scope_is_that_of_the_new_line(tmp_path: Path) -> None:
+    body = "".join(f"    a{number}()\n" for number in range(9))
+    before = f"def one():\n    gone()\n{body}\nx = 1\n"
+    after = before.replace("    gone()\n", "").replace("a8", "b")
+    found = [hunk.scope for hunk in hunks(diff_of(tmp_path, before, after), version_of(before, after))]
+    assert found == ["def one", "def one"]
+
+
 def test_the_whole_file_says_what_a_line_is(tmp_path: Path) -> None:
     before = 'x = 1\n"""' + "\nword" * 8 + '\n"""\n'
     after = before.replace("word\n", "for\n", 4).replace("for", "word", 3)

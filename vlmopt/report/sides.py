@@ -93,7 +93,8 @@ def _hunk(lines: Sequence[Line], old: _Side, new: _Side, scopes: _Scopes) -> Hun
             end += 1
         blocks.append(_same(lines[at:end], old, new) if same else _change(lines[at:end], old, new))
         at = end
-    first = next((line.new or line.old or 1 for line in lines if line.mark != "same"), 1)
+    changed = next((at for at, line in enumerate(lines) if line.mark != "same"), 0)
+    first = next((line.new for line in lines[changed:] if line.new), 1)
     return Hunk(lines[0].old or 0, lines[0].new or 0, scopes.at(first), tuple(blocks))
 
 
