@@ -45,6 +45,6 @@ def test_a_fork_answers_as_stock_does(name: str, level: str, fork_of: Callable[[
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 11))
-@pytest.mark.parametrize("name", model_names())
-def test_there_is_no_false_alarm(name: str, seed: int, fork_of: Callable[[str], Path]) -> None:
+def test_there_is_no_false_alarm(seed: int, fork_of: Callable[[str], Path]) -> None:
+    name = model_names()[seed % len(model_names())]
     must_hold(verify_fork(fork_of(name), examples=100, seed=seed))

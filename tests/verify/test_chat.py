@@ -269,16 +269,25 @@ ImageMediaIO.load_bytes = _load_bytes
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChatPair, ChatPair]]:
-    """Stock beside its fork, and the same stock beside a stand-in for a fork that was tampered with."""
-    scratch = tmp_path_factory.mktemp("chat")
-    folder = build_small_model(SPEC, scratch)
-    _, fork = compile_model(SPEC.name, source="installed", out=scratch / "fork")
-    trust = small_of(SPEC).trust_remote_code
-    with ChatPair(fork.path, folder, trust_remote_code=trust) as pair:
-        overlay = write_overlay(scratch / "tampered", TAMPERED)
-        with ChatPair(overlay, folder, trust_remote_code=trust, beside=pair) as tampered:
-            yield pair, tampered
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small model folder."""
+    return build_small_model(SPEC, tmp_path_factory.mktemp("chat"))
+
+
+@pytest.fixture(scope="module")
+def pair(folder: Path) -> Iterator[ChatPair]:
+    """Stock beside its fork."""
+    _, fork = compile_model(SPEC.name, source="installed", out=folder.parent / "fork")
+    with ChatPair(fork.path, folder, trust_remote_code=small_of(SPEC).trust_remote_code) as pair:
+        yield pair
+
+
+@pytest.fixture(scope="module")
+def tampered(folder: Path, pair: ChatPair) -> Iterator[ChatPair]:
+    """The same stock beside a stand-in for a fork that was tampered with."""
+    overlay, trust = write_overlay(folder.parent / "tampered", TAMPERED), small_of(SPEC).trust_remote_code
+    with ChatPair(overlay, folder, trust_remote_code=trust, beside=pair) as tampered:
+        yield tampered
 
 
 @pytest.mark.engine
@@ -286,27 +295,25 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChatPair, 
 class TestServers:
     """With real servers."""
 
-    def test_a_fork_answers_chat_requests_as_stock_does(
-        self, pairs: tuple[ChatPair, ChatPair], drawn: list[ChatCase]
-    ) -> None:
+    def test_a_fork_answers_chat_requests_as_stock_does(self, pair: ChatPair, drawn: list[ChatCase]) -> None:
         answered = 0
-        for case in drawn[:: len(drawn) // 16]:
-            stock, fork = pairs[0].answers(case)
+        for case in drawn[:: len(drawn) // 10]:
+            stock, fork = pair.answers(case)
             answered += stock[0].status == 200
             assert compare_chat(stock, fork).differences == [], "\n".join(case.words())
-        assert answered >= 8
+        assert answered >= 5
 
     @pytest.mark.parametrize("by", get_args(Wrong))
-    def test_wrong_urls_are_refused_as_in_stock(self, by: Any, pairs: tuple[ChatPair, ChatPair]) -> None:
-        self.refused(pairs[0], ChatImage(SMALL, by))
+    def test_wrong_urls_are_refused_as_in_stock(self, by: Any, pair: ChatPair) -> None:
+        self.refused(pair, ChatImage(SMALL, by))
 
     @pytest.mark.parametrize("by", ["base64", "file"])
     @pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP", "GIF"])
     @pytest.mark.parametrize("damage", ["truncated", "no image"])
     def test_broken_files_are_refused_as_in_stock(
-        self, by: Any, form: Any, damage: Any, pairs: tuple[ChatPair, ChatPair]
+        self, by: Any, form: Any, damage: Any, pair: ChatPair
     ) -> None:
-        self.refused(pairs[0], ChatImage(ImageCase(60, 40, form=form, damage=damage), by))
+        self.refused(pair, ChatImage(ImageCase(60, 40, form=form, damage=damage), by))
 
     def refused(self, pair: ChatPair, image: ChatImage) -> None:
         """A good image does not save the request, and both servers go on."""
@@ -319,8 +326,8 @@ class TestServers:
         stock, fork = pair.answers(ChatCase(((good, "hello"),)))
         assert [answer.status for answer in (*stock, *fork)] == [200, 200]
 
-    def test_a_fork_that_was_tampered_with_is_seen(self, pairs: tuple[ChatPair, ChatPair]) -> None:
-        _, tampered = pairs
+    @pytest.mark.long
+    def test_a_fork_that_was_tampered_with_is_seen(self, tampered: ChatPair) -> None:
         one, two = ChatImage(ImageCase(40, 30, form="PNG")), ChatImage(ImageCase(30, 40, form="JPEG"))
         assert tampered.compare(ChatCase(((one, "hello"),))).differences == []
         stages = {each.stage for each in tampered.compare(ChatCase(((one, two),), tokens=4)).differences}

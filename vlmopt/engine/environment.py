@@ -23,9 +23,6 @@ def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
     The engine sees one thread, no network and no usage statistics. A fork is given stock's bytecode.
     """
     ours = {
-        # vLLM keeps what it learns of a model class in one file, with its source's hash: side by side, stock
-        # and fork would each find the other's, and import all of vLLM once more to learn it again.
-        "VLLM_CACHE_ROOT": str(user_cache_path("vlmopt") / "vllm" / ("stock" if fork is None else "fork")),
         "HF_HUB_OFFLINE": "1",
         "HF_MODULES_CACHE": str(scratch / "modules"),
         "VLLM_NO_USAGE_STATS": "1",
@@ -42,6 +39,9 @@ def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
         # Compiling torch and vLLM takes ten seconds a process: keep the bytecode, outside the installation.
         environment["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
     if fork is not None:
+        # vLLM keeps what it learns of a model class in one file, with its source's hash: side by side, stock
+        # and fork would each find the other's, and import all of vLLM once more to learn it again.
+        environment["VLLM_CACHE_ROOT"] = str(user_cache_path("vlmopt") / "vllm")
         prefix = environment.get("PYTHONPYCACHEPREFIX")
         share_bytecode(fork.resolve(), Path(prefix) if prefix else None)
     path = [str(fork.resolve())] if fork is not None else []
