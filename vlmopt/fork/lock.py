@@ -60,7 +60,7 @@ class Lock:
     Attributes:
         vlmopt: version of vlmopt that wrote the fork.
         vllm: `version`, `build`, `kind` and `location` of the source.
-        spec: `name`, `title`, `architecture` and `sha256` of the model's spec; `hub`: its first hub id, or "".
+        spec: `name`, `title`, `architecture` and `sha256` of the spec, and `hub`, its first hub id or "".
         rules: every rule of the plan, in order.
         files: sha256 `before` and `after` of each file that is not stock's; `before` is None for a new file.
         stock: where the rest comes from.
