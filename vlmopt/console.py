@@ -43,7 +43,7 @@ def _console(stream: TextIO) -> Console:
 
 
 def keep(text: str) -> Path:
-    """Writes text that is too long for the terminal into a file of its own, for the user to read and delete."""
+    """Writes text that is too long for the terminal into a file of its own, for the user to read."""
     with tempfile.NamedTemporaryFile("w", prefix="vlmopt-", suffix=".log", delete=False) as file:
         file.write(text)
     return Path(file.name)
