@@ -109,12 +109,16 @@ def test_stacks_are_named_by_package_and_function():
         "P7;T0:7;/x/site-packages/vllm/a.py:A.f:3;/vlmopt/measure/probe.py:timed:9;/z/lib/b.py:<module>:1 40",
         "P7;T0:7;/x/site-packages/vllm/a.py:A.f:5;/z/lib/b.py:<module>:2 60",
         f"P8;T0:9;{python} 5",
+        "P7;T0:7;/home/vllm/build/a-fork/vllm/vlmopt_runtime/packer.py:Packer.pack:7 30",
+        "P7;T0:7;/home/checkout/vlmopt/engine/offline.py:_prompt:7 20",
         "P8;T0:9 7",
         "P8;T0:9;:INVALID:0 9",
         "P7;T0:7;torn line",
     ]
     assert flame.collapse(lines, 7) == {
         "first process;main thread;vllm/a.py:A.f;lib/b.py:<module>": 100,
+        "first process;main thread;vllm/vlmopt_runtime/packer.py:Packer.pack": 30,
+        "first process;main thread;vlmopt/engine/offline.py:_prompt": 20,
         "its engine process;other threads;python3.11/threading.py:Thread.run": 5,
     }
 

@@ -91,10 +91,15 @@ def collapse(lines: Iterable[str], pid: int) -> Counter[str]:
 def _frame(text: str) -> str:
     file, _, place = text.partition(":")
     function = place.rpartition(":")[0] or place
-    for root in ("site-packages/", "dist-packages/"):
+    for root in ("/site-packages/", "/dist-packages/"):
         _, found, tail = file.rpartition(root)
         if found:
             return f"{tail}:{function}"
+    # A fork and a checkout lie anywhere.
+    for package in ("/vllm/", "/vlmopt/"):
+        _, found, tail = file.rpartition(package)
+        if found:
+            return f"{package[1:]}{tail}:{function}"
     return f"{'/'.join(file.split('/')[-2:])}:{function}"
 
 
