@@ -55,18 +55,33 @@ PROGRAM = {
             def fails(self):
                 work(10)
                 raise KeyError("as it was")
-    """,
-    "program.py": """
-        import asyncio, inspect, os, sys
-        from parts import Base, later, steps, work
-
-        class Sub(Base):
-            def inner(self):
-                return work(30)
 
         class Buffers:
             def encode(self, parts):
                 return [bytes(part) for part in parts]
+
+        class Tensor:
+            nbytes = 100
+
+            def is_pinned(self):
+                return False
+
+        def listed(parts):
+            return parts
+
+        def place(tensors, device, *, pin_memory=False):
+            return place_inside(tensors, device) if pin_memory else tensors
+
+        def place_inside(tensors, device, pin_memory=False):
+            return tensors
+    """,
+    "program.py": """
+        import asyncio, inspect, os, sys
+        from parts import Base, Buffers, Tensor, later, listed, place, steps, work
+
+        class Sub(Base):
+            def inner(self):
+                return work(30)
 
         def drain(generator):
             seen = []
@@ -98,6 +113,10 @@ PROGRAM = {
             "registered": lambda: Base.registered,
             "signature": lambda: str(inspect.signature(steps)),
             "encode": lambda: len(Buffers().encode([3, 4])),
+            "uncounted": lambda: listed(["text"]),
+            "place": lambda: len(place({"a": Tensor(), "b": [Tensor(), 7]}, "cpu")),
+            "place twice": lambda: len(place([Tensor()], "cpu", pin_memory=True)),
+            "keep": lambda: len(place([Tensor()], None)),
             "forked": forked,
             "name": lambda: Sub.outer.__qualname__,
         }
@@ -110,6 +129,14 @@ STAGES = {
     "inner": {"calls": ["parts:Base.inner", "parts:Base.nowhere"]},
     "steps": {"calls": ["parts:steps"]},
     "single": {"calls": ["parts:later", "parts:Base.fixed", "parts:Base.made", "parts:Base.fails"]},
+    "sent": {
+        "calls": [
+            {"call": "parts:Buffers.encode", "counts": "wire"},
+            {"call": "parts:place", "counts": "h2d"},
+            {"call": "parts:place_inside", "counts": "h2d"},
+            {"call": "parts:listed", "counts": "wire"},
+        ]
+    },
     "far": {"calls": ["not_there:function", "vllm.vlmopt_runtime.fork:only"]},
     "wait": {"spans": [{"from": "begin", "to": "start parts:work"}]},
 }
@@ -178,6 +205,31 @@ def test_each_stage_takes_what_it_sleeps(watched, task, expected):
         assert request.seconds[stage] <= request.total - sum(expected.values()) + seconds
     idle = {stage for stage, seconds in request.seconds.items() if not seconds}
     assert idle >= {"outer", "inner", "steps", "single", "far"} - set(expected)
+
+
+@pytest.mark.parametrize(
+    ("task", "engine", "device", "copies", "pinned"),
+    [
+        ("encode", 7, 0, 0, 0),
+        ("place", 0, 200, 2, 0),
+        ("place twice", 0, 100, 1, 0),
+        ("keep", 0, 0, 0, 0),
+    ],
+)
+def test_what_is_counted(watched, task, engine, device, copies, pinned):
+    watch, program = watched
+    request = watch.watch(lambda: program.ask(task))
+    assert (request.to_engine, request.to_device, request.copies, request.pinned) == (
+        engine,
+        device,
+        copies,
+        pinned,
+    )
+
+
+def test_what_cannot_be_counted_does_not_stop_a_request(watched):
+    watch, program = watched
+    assert watch.watch(lambda: program.ask("uncounted")).answer == "['text']"
 
 
 def test_timers_change_no_result(watched, tmp_path):

@@ -55,6 +55,8 @@ class Recorder:
     def record(self, call: int, start: int, end: int, size: Size = _NOTHING) -> None:
         """Keeps one call. The oldest record goes where the ring is full."""
         ring = self._ring or self._open()
+        if ring is None:
+            return
         nbytes, copies, pinned = size
         RECORD.pack_into(ring, self._next() % RECORDS * RECORD.size, start, end, nbytes, call, copies, pinned)
 
@@ -63,9 +65,14 @@ class Recorder:
         with (self._folder / f"{os.getpid()}.names").open("a", encoding="utf-8") as file:
             file.write(f"{text}\n")
 
-    def _open(self) -> mmap.mmap:
-        with (self._folder / f"{os.getpid()}.spans").open("a+b") as file:
-            file.truncate(RECORDS * RECORD.size)
+    def _open(self) -> mmap.mmap | None:
+        """The ring; None where there is no room for it, and nothing is kept."""
+        with (
+            contextlib.suppress(OSError),
+            (self._folder / f"{os.getpid()}.spans").open("a+b") as file,
+        ):
+            # Room that is only promised would kill the process where the disk is full.
+            os.posix_fallocate(file.fileno(), 0, RECORDS * RECORD.size)
             self._ring = mmap.mmap(file.fileno(), RECORDS * RECORD.size)
         return self._ring
 
@@ -163,7 +170,9 @@ class Timers:
             try:
                 result = function(*args, **kwargs)
                 if counter is not None:
-                    size = counter(args, kwargs, result)
+                    # What is counted in one vLLM may look otherwise in another: no request may fail of it.
+                    with contextlib.suppress(Exception):
+                        size = counter(args, kwargs, result)
                 return result
             finally:
                 done(start, size)
@@ -174,8 +183,9 @@ class Timers:
         @functools.wraps(function)
         def loaded(runner: Any, *args: Any, **kwargs: Any) -> Any:
             result = function(runner, *args, **kwargs)
-            self._put_on_model(runner.model)
-            self._recorder.name(f"{DEVICE} {_device(runner.device)}")
+            self._put_on_model(getattr(runner, "model", None))
+            with contextlib.suppress(Exception):
+                self._recorder.name(f"{DEVICE} {_device(runner.device)}")
             return result
 
         return loaded
@@ -184,9 +194,10 @@ class Timers:
         for call in self._model:
             wrap = functools.partial(self._time, call)
             found = False
-            for owner, name in _owners(model, call["attribute"]):
-                setattr(owner, name, wrap(getattr(owner, name)))
-                found = True
+            with contextlib.suppress(Exception):  # a model may have no mapping, or refuse to say
+                for owner, name in _owners(model, call["attribute"]):
+                    setattr(owner, name, wrap(getattr(owner, name)))
+                    found = True
             self._recorder.name(f"{TIMED if found else ABSENT} {call['name']}")
 
 
