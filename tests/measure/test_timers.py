@@ -99,9 +99,10 @@ PROGRAM = {
 
         def forked():
             if not (pid := os.fork()):
-                work(25)
+                Base.fixed(25)
                 os._exit(0)
             os.waitpid(pid, 0)
+            Base.fixed(10)
 
         TASKS = {
             "nested": lambda: Sub().outer(),
@@ -193,7 +194,7 @@ def watched(tmp_path_factory):
         ("fixed", {"single": 0.015}),
         ("made", {"single": 0.015}),
         ("fails", {"single": 0.01}),
-        ("forked", {"wait": 0.001}),
+        ("forked", {"single": 0.035}),
     ],
 )
 def test_each_stage_takes_what_it_sleeps(watched, task, expected):
@@ -203,6 +204,7 @@ def test_each_stage_takes_what_it_sleeps(watched, task, expected):
     for stage, seconds in expected.items():
         assert seconds <= request.seconds[stage] + 0.002
         assert request.seconds[stage] <= request.total - sum(expected.values()) + seconds
+    assert request.seconds["wait"] > 0, "from the beginning to the first call of what is only a mark"
     idle = {stage for stage, seconds in request.seconds.items() if not seconds}
     assert idle >= {"outer", "inner", "steps", "single", "far"} - set(expected)
 
