@@ -11,7 +11,7 @@ from .conftest import Applied
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("engine", ["offline", "serve"])
+@pytest.mark.parametrize("engine", ["offline", pytest.param("serve", marks=pytest.mark.long)])
 def test_a_vllm_that_does_not_start(applied: Applied, tmp_path: Path, engine: str) -> None:
     fork = tmp_path / "fork"
     shutil.copytree(applied.fork, fork, symlinks=True)

@@ -3,12 +3,13 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
 
-from tests.cli.command import vlmopt
 from tests.measure.profiles import made
 from tests.plan.cases import FAST_RESIZE, FILES, MOVE, NORMALIZE, PINNED, SPEC, UTILS, write_rule
 from tests.plan.memory_tree import MemoryTree
 from tests.support.models import model_names
+from vlmopt.cli import app
 from vlmopt.errors import DriftError, UsageError
 from vlmopt.measure.profile_file import keepsakes, read_profile, write_profile
 from vlmopt.measure.savings import plan_from_profile
@@ -146,32 +147,45 @@ def test_a_file_that_is_no_profile(tmp_path, text, message):
     path = tmp_path / "p.json"
     if text is not None:
         path.write_text(text)
-    done = vlmopt("plan", "--model", MODEL, "--profile", str(path), cwd=tmp_path)
-    assert done.code == 2
-    assert message in done.err
-    assert len(done.err.splitlines()) == 1
+    with pytest.raises(UsageError, match=message) as error:
+        read_profile(path)
+    assert error.value.exit_code == 2
+    assert "\n" not in str(error.value)
 
 
-def test_plan_without_a_profile_says_so(tmp_path):
-    done = vlmopt("plan", "--model", MODEL, cwd=tmp_path)
-    assert done.code == 0
-    assert "No profile: recipes stand in the rules' own order, and nothing is predicted." in done.out
-    assert "device-resize" in done.out
+@pytest.fixture
+def vlmopt(tmp_path, monkeypatch):
+    """The program in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        return CliRunner().invoke(app, [*words, "--model", MODEL], catch_exceptions=False)
+
+    return run
+
+
+def test_plan_without_a_profile_says_so(vlmopt, tmp_path):
+    done = vlmopt("plan")
+    assert done.exit_code == 0
+    assert "No profile: recipes stand in the rules' own order, and nothing is predicted." in done.output
+    assert "device-resize" in done.output
     assert not list(tmp_path.iterdir())
 
 
-def test_apply_follows_the_plan_and_keeps_the_profile(tmp_path):
-    shares = {"resize": 0.3, "normalize": 0.3, "batch": 0.002}
-    profile = made(shares, model=MODEL, title="A model", vllm="0.32.0")
+def test_apply_follows_the_plan_and_keeps_the_profile(vlmopt, tmp_path):
+    profile = made({"resize": 0.3, "normalize": 0.3, "batch": 0.002}, model=MODEL, vllm="0.32.0")
     path = tmp_path / "p.json"
     write_profile(profile, path)
-    said = json.loads(vlmopt("plan", "--model", MODEL, "--profile", str(path), "--json", cwd=tmp_path).out)
-    done = vlmopt("apply", "--model", MODEL, "--profile", str(path), "--out", "fork", cwd=tmp_path)
-    assert done.code == 0, done.err
+    said = json.loads(vlmopt("plan", "--profile", "p.json", "--json").output)
+    page = vlmopt("plan", "--profile", "p.json").output
+    assert vlmopt("apply", "--profile", "p.json", "--out", "fork").exit_code == 0
     lock = json.loads((tmp_path / "fork" / "vlmopt.lock.json").read_text())
     wrote = [(rule["id"], rule["status"], rule["reason"]) for rule in lock["rules"]]
     assert wrote == [(each["id"], each["status"], each["reason"]) for each in said["recipes"]]
     reasons = {name: reason for name, status, reason in wrote if status == "skipped"}
     assert reasons["batched-h2d"] == "would save under 1% of the profile's time (batch 0.2%)"
+    assert reasons["batched-h2d"] in page
+    assert [line.split()[0] for line in page.splitlines()[3 : 3 + len(wrote)]] == [each[0] for each in wrote]
+    assert f"Together: {100 * said['saves_share']:.0f}% of 100.0 ms" in page
     assert (tmp_path / "fork" / "measured" / "profile-stock.json").read_bytes() == path.read_bytes()
     assert reasons["batched-h2d"] in (tmp_path / "fork" / "report.md").read_text()

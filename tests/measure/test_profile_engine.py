@@ -13,8 +13,8 @@ import pytest
 
 from tests.cli.command import arguments, environment, vlmopt
 from tests.support.models import engine_params, load_model
-from vlmopt.engine.protocol import Request
-from vlmopt.engine.worker import ENGINE, PROCESSORS, Worker
+from vlmopt.engine.protocol import Load, Request
+from vlmopt.engine.worker import ENGINE, Worker
 from vlmopt.measure.photographs import jpegs
 from vlmopt.measure.profile_file import read_profile
 from vlmopt.measure.watch import Watch
@@ -90,28 +90,17 @@ def test_a_profile_of_stock(engine, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", engine_params("profiled"))
-def test_the_clock_outside_and_the_outputs(name):
+def test_a_clock_outside(name, model_folders):
     """The processor's stages against a clock around its call in a vLLM without timers; and equal outputs."""
-    spec, model = load_spec(name), load_model(name)
-    folder = build_small_model(spec)
+    model = load_model(name)
     requests = [Request(model.prompt_for(1), (file,)) for file in jpegs((640, 480), 2)]
-    with (
-        Watch() as watch,
-        Worker(child=PROCESSORS) as bare,
-        Worker(child=ENGINE, environment=watch.environment(None)) as timed,
-    ):
+    with Watch() as watch, Worker() as bare, Worker(environment=watch.environment(None)) as timed:
         for worker in (bare, timed):
-            worker.load(folder, trust_remote_code=model.trust_remote_code)
-
-        def answers(request):
-            timed.forget()
-            return timed.generate(request, tokens=4)
-
-        plain = [answers(request) for request in requests]
-        watched = [watch.watch(lambda r=r: answers(r)).answer for r in requests]
-        assert watched == plain
-        assert all(answer.answers[0].error is None for answer in plain)
+            worker.start(Load(str(model_folders[name]), model.trust_remote_code))
+        for worker in (bare, timed):
+            worker.finish()
         made = bare.process(requests[0], data=True)
+        assert made.error is None
         assert watch.watch(lambda: timed.process(requests[0], data=True)).answer == made
         for left in reversed(range(TRIES)):
             clock, stages, decode = [], [], []
@@ -126,6 +115,30 @@ def test_the_clock_outside_and_the_outputs(name):
                 assert median(stages) == pytest.approx(median(c for c, _ in clock), rel=WITHIN)
                 assert median(decode) == pytest.approx(median(d for _, d in clock), rel=WITHIN)
                 break
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", engine_params("profiled"))
+def test_timers_change_no_answer(name):
+    """Tokens, log-probabilities and what enters the tower: without timers, with them off, with them on."""
+    model = load_model(name)
+    folder = build_small_model(load_spec(name))
+    requests = [Request(model.prompt_for(1), (file,)) for file in jpegs((640, 480), 2)]
+    found = []
+    with Watch() as watch:
+        for environment_ in ({}, watch.environment(None)):
+            with Worker(child=ENGINE, environment=environment_) as worker:
+                worker.load(folder, trust_remote_code=model.trust_remote_code)
+
+                def answers(worker=worker):
+                    worker.forget()
+                    return [worker.generate(request, tokens=4) for request in requests]
+
+                found.append(answers())
+                if environment_:
+                    found.append(watch.watch(answers).answer)
+    assert found[0][0].answers[0].error is None
+    assert found[0] == found[1] == found[2]
 
 
 def processes_with(text):
