@@ -67,7 +67,8 @@ def goals(benches: list[Bench]) -> list[str]:
 def steadiness(benches: list[Bench]) -> list[str]:
     """What each run says of its own noise."""
     return [
-        f"- {plots.title_of(bench)}: {bench.seconds:.0f} s. {noise_words(bench) or verdict(bench.noise)}"
+        f"- {plots.title_of(bench)}: {bench.seconds:.0f} s. "
+        f"{' '.join(noise_words(bench)) or verdict(bench.noise).plain}"
         for bench in benches
     ]
 

@@ -40,7 +40,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=names, choices=names)
     parser.add_argument("--minutes", type=float, default=5, help="for each model")
     options = parser.parse_args()
-    results = json.loads(options.results.read_text("utf-8")) if options.results.exists() else {}
+    kept = json.loads(options.results.read_text("utf-8")) if options.results.exists() else {}
+    results = {name: kept[name] for name in names if name in kept}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.models:
             print(name, file=sys.stderr)

@@ -16,7 +16,7 @@ from tests.support.models import engine_params
 from tests.support.stand_in import write_stand_in
 from vlmopt.compiler import compile_model
 from vlmopt.engine.worker import WorkerDiedError
-from vlmopt.measure import processes
+from vlmopt.measure import pace, processes
 from vlmopt.measure.bench_file import FORK, STOCK, Bench, bench_path, read_bench
 from vlmopt.measure.machine import Others
 from vlmopt.measure.matrix import matrix_of
@@ -54,7 +54,10 @@ def engines(model: Model, fork: Path) -> Iterator[Engines]:
         yield engines
 
 
-def test_engines_are_measured_in_turn(engines: Engines, model: Model) -> None:
+def test_engines_are_measured_in_turn(
+    engines: Engines, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "QUICK_S", 0)
     matrix, others = matrix_of(["640x480"], ["1", "4"], ["1", "3"]), Others()
     (one, four), memory = measure_offline(engines, model, matrix, others, time.monotonic(), quiet)
     point = one.point()
@@ -85,7 +88,8 @@ def test_a_dead_engine_is_one_line(engines: Engines, model: Model) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_servers_get_bursts_in_turn(model: Model, tmp_path: Path) -> None:
+def test_servers_get_bursts_in_turn(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "QUICK_S", 0)
     stand_in = write_stand_in(tmp_path)
     options = {"load_format": "auto", "device": "cpu"}
     matrix = matrix_of(["64x64", "640x480"], concurrency=["1", "3"])

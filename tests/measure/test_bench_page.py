@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tests.measure.benches import CALM, bench_of, point_of
 from vlmopt.measure.bench_file import Bench, Point
+from vlmopt.measure.spread import compare
 from vlmopt.report.bench import bench_page
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -53,6 +54,14 @@ def test_a_busy_machine_is_too_noisy_however_steady_its_ratios() -> None:
 def test_what_stock_refuses_is_said() -> None:
     refused = Point(size="3840x2160", images=4, refused="the prompt is too long")
     assert "4 x 3840x2160: stock refuses it: the prompt is too long" in printed(bench_of(point_of(), refused))
+
+
+def test_the_switch_of_upstream_is_a_third_column() -> None:
+    sides = {"stock": [0.2] * 5, "fork": [0.1] * 5, "switch": [0.3] * 5}
+    point = Point(size="640x480", images=1, latency={1: compare(sides)})
+    head, row = [" ".join(line.split()) for line in printed(bench_of(point)).splitlines()[2:4]]
+    assert head == "time to first token stock fork switch fork / stock switch / stock"
+    assert row.startswith("640x480 200 ms (p95 200 ms) 100 ms (p95 100 ms) 300 ms (p95 300 ms) 0.50 ±0% 1.50")
 
 
 def test_figures_are_drawn_from_what_bench_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

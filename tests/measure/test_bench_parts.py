@@ -17,7 +17,7 @@ from tests.measure.benches import bench_of, point_of
 from tests.support.stand_in import SLOW_S, write_stand_in
 from vlmopt.engine.server import Server, ServerError
 from vlmopt.errors import UsageError
-from vlmopt.measure import processes
+from vlmopt.measure import pace, processes
 from vlmopt.measure.bench_file import FORK, STOCK, bench_path, read_bench, write_bench
 from vlmopt.measure.load import RefusedError, burst
 from vlmopt.measure.machine import Others
@@ -67,19 +67,21 @@ def test_one_round_says_nothing_of_another_run() -> None:
     assert not steady(once, LIMIT)
 
 
-def test_rounds_go_on_until_ratios_are_steady_or_time_is_over() -> None:
+def test_rounds_go_on_until_ratios_are_steady_or_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     calm = compare({STOCK: [3.0, 3.0, 3.0], FORK: [1.0, 1.0, 1.0]})
     wild = compare({STOCK: [3.0, 1.0, 9.0], FORK: [1.0, 5.0, 0.2]})
     assert _rounds(Pace(), calm) == 5
     assert _rounds(Pace(), wild) == MOST
     assert _rounds(Pace(most=7), wild) == 7
+    assert _rounds(Pace(time.monotonic()), wild) == 5
+    monkeypatch.setattr(pace, "QUICK_S", 0)
     assert _rounds(Pace(time.monotonic()), wild) == 2
 
 
-def _rounds(pace: Pace, measured) -> int:
-    while pace.another([measured]):
+def _rounds(kept: Pace, measured) -> int:
+    while kept.another([measured]):
         pass
-    return pace.rounds
+    return kept.rounds
 
 
 def test_each_side_begins_as_often_as_the_others() -> None:

@@ -13,7 +13,9 @@ from vlmopt.measure.spread import steady
 LIMIT = 0.10
 """How far the ratios of two runs may lie apart, as a share of them."""
 _AIM = LIMIT / 2  # what is judged steady too early, by chance, is then still within the limit
-_LEAST, MOST = 5, 30
+_FEWEST, _LEAST, MOST = 2, 5, 30
+QUICK_S = 5.0
+"""Rounds that take less are made `_LEAST` times even when the time is over."""
 
 T = TypeVar("T")
 
@@ -31,7 +33,8 @@ class Pace:
         """Whether to measure one more round, after what was measured so far."""
         now = time.monotonic()
         mean = (now - self._start) / self.rounds if self.rounds else 0.0
-        if self.rounds >= self._most or (self.rounds > 1 and now + mean > self._until):
+        least = _LEAST if mean < QUICK_S else _FEWEST
+        if self.rounds >= self._most or (self.rounds >= least and now + mean > self._until):
             return False
         going = self.rounds < _LEAST or not all(steady(each, _AIM) for each in measured)
         self.rounds += going
