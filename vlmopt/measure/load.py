@@ -15,7 +15,7 @@ from vlmopt.errors import VlmoptError
 
 
 class RefusedError(VlmoptError):
-    """The server answered a request with an error."""
+    """A server or an engine answered a request with an error."""
 
 
 @dataclass(frozen=True)

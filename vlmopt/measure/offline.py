@@ -10,11 +10,12 @@ from statistics import median
 from typing import Any
 
 from vlmopt.engine.child import Closing
-from vlmopt.engine.protocol import About, Error, Latency, Load, Request
+from vlmopt.engine.protocol import About, Error, Load, Request
 from vlmopt.engine.worker import ENGINE, Worker
 from vlmopt.errors import EquivalenceError
 from vlmopt.measure import processes
 from vlmopt.measure.bench_file import FORK, STOCK, SWITCH, Memory, Side, Transfer
+from vlmopt.measure.load import RefusedError
 from vlmopt.measure.machine import Others
 from vlmopt.measure.matrix import FIRST, Matrix, Place
 from vlmopt.measure.pace import Pace, in_turn
@@ -103,6 +104,7 @@ def measure_offline(
     Raises:
         WorkerDiedError: an engine has ended.
         EquivalenceError: a side refuses what stock serves.
+        RefusedError: a side refuses so many tokens.
     """
     requests = {
         place: Request(
@@ -159,7 +161,8 @@ def _measure(engine: Engine, side: Side, record: Record, request: Request) -> No
     record.processor.add(side, median(timing.processor_s for timing in timings))
     for tokens, rounds in record.latency.items():
         answer = worker.latency(request, tokens)
-        assert isinstance(answer, Latency), answer
+        if isinstance(answer, Error):
+            raise RefusedError(f"{side} refuses {tokens} tokens for {record.place.size}: {_line(answer)}")
         rounds.add(side, answer.seconds)
     watched = engine.watch.watch(lambda: worker.latency(request))
     record.add_stages(side, watched.seconds)
