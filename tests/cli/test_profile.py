@@ -5,10 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from vlmopt.errors import UsageError
+from vlmopt.measure.profile import Wanted, profile_model
+from vlmopt.specs import list_specs
+
 from .command import vlmopt
 from .conftest import Applied
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+
+
+def test_a_fork_for_another_model(applied: Applied) -> None:
+    other = next(spec for spec in list_specs() if spec.name != applied.spec.name)
+    with pytest.raises(UsageError, match=f"is a fork for {applied.spec.name}, not for {other.name}"):
+        profile_model(other.name, Wanted(), fork=applied.fork)
 
 
 @pytest.mark.parametrize("engine", ["offline", pytest.param("serve", marks=pytest.mark.long)])

@@ -144,7 +144,12 @@ def profile_model(
             if austin is not None:
                 tick("Sampling stacks", 0, 0)
                 title = f"{spec.title}, {side}, {wanted.engine}: one-token requests"
-                files += flame.draw(austin, session.pid, runner.bare, out, title=title)
+                try:
+                    files += flame.draw(austin, session.pid, runner.bare, out, title=title)
+                except UsageError as error:
+                    if wanted.flame:
+                        raise
+                    notes.append(f"no flame graph: {error}")
             if trace_folder is not None:
                 tick("Tracing a request", 0, 0)
                 session.trace(True)
@@ -215,6 +220,9 @@ def _subject(spec: Spec, fork: Path | None) -> tuple[Path | None, str]:
     """The fork, complete, and the version of vLLM."""
     if fork is not None:
         subject = open_subject(fork, str(spec.path) if spec.path else spec.name)
+        made_for = subject.fork.lock.spec["name"]
+        if made_for != spec.name:
+            raise UsageError(f"{fork} is a fork for {made_for}, not for {spec.name}: name that model")
         return subject.fork.path, subject.vllm
     installed = find_installed()
     if installed is None:
