@@ -136,16 +136,16 @@ def profile_model(
         ) as session:
             runner = _Requests(session, pictures)
             for _ in range(WARM_UPS):
-                runner.bare()
+                runner.one()
             timed = []
             for number in range(wanted.requests):
                 tick("Timing requests", number, wanted.requests)
-                timed.append((runner.bare(), runner.watched(watch)))
+                timed.append(runner.pair(watch))
             if austin is not None:
                 tick("Sampling stacks", 0, 0)
                 title = f"{spec.title}, {side}, {wanted.engine}: one-token requests"
                 try:
-                    files += flame.draw(austin, session.pid, runner.bare, out, title=title)
+                    files += flame.draw(austin, session.pid, runner.one, out, title=title)
                 except UsageError as error:
                     if wanted.flame:
                         raise
@@ -153,7 +153,7 @@ def profile_model(
             if trace_folder is not None:
                 tick("Tracing a request", 0, 0)
                 session.trace(True)
-                runner.bare()
+                runner.one()
                 session.trace(False)
                 files += traces.keep(trace_folder, out)
         names, seen = watch.names(), [watched for _, watched in timed]
@@ -186,25 +186,28 @@ def profile_model(
 
 
 class _Requests:
-    """Requests with one picture each, in turn; the caches are empty before each."""
+    """Requests with one picture each, which take turns; the caches are empty before each request."""
 
     def __init__(self, session: Session, pictures: Sequence[Picture]) -> None:
         self._session = session
         self._pictures = itertools.cycle(pictures)
 
-    def bare(self) -> float:
-        """Seconds of one request, timers off."""
-        self._session.forget()
+    def one(self) -> float:
+        """Seconds of a request with the next picture, timers off."""
+        return self._bare(next(self._pictures))
+
+    def pair(self, watch: Watch) -> tuple[float, Watched[int]]:
+        """Two requests with the next picture, with the timers off and on."""
         picture = next(self._pictures)
+        untimed = self._bare(picture)
+        self._session.forget()
+        return untimed, watch.watch(lambda: self._session.ask([picture]))
+
+    def _bare(self, picture: Picture) -> float:
+        self._session.forget()
         start = time.perf_counter()
         self._session.ask([picture])
         return time.perf_counter() - start
-
-    def watched(self, watch: Watch) -> Watched[int]:
-        """One request with the timers on."""
-        self._session.forget()
-        picture = next(self._pictures)
-        return watch.watch(lambda: self._session.ask([picture]))
 
 
 def _place(spec: Spec, fork: Path | None) -> Path:
@@ -256,7 +259,7 @@ def _pictures(wanted: Wanted) -> Iterator[Picture]:
     if wanted.images:
         yield from read_pictures(wanted.images)
         return
-    for file in jpegs(parse_size(wanted.size), WARM_UPS + 2 * wanted.requests):
+    for file in jpegs(parse_size(wanted.size), WARM_UPS + wanted.requests):
         yield Picture(file, "JPEG")
 
 
