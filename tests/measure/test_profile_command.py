@@ -14,7 +14,10 @@ from tests.measure.profiles import made
 from tests.support.models import model_names
 from vlmopt.errors import UsageError, VlmoptError
 from vlmopt.measure import nsight
-from vlmopt.measure.profile import Wanted, Written, engine_kind, profile_model, read_pictures
+from vlmopt.measure.profile import Requests, Wanted, Written, engine_kind, profile_model, read_pictures
+from vlmopt.measure.sessions import Picture
+from vlmopt.measure.stages import OTHER
+from vlmopt.measure.watch import Watch
 from vlmopt.report.profile import profile_page
 
 MODEL = model_names()[0]
@@ -117,6 +120,37 @@ def test_nsys_that_fails(tmp_path, monkeypatch):
         UsageError, match="nsys ended with exit code 1; its last line was: no device to look at"
     ):
         nsight.record([], tmp_path / "p.json")
+
+
+class Listening:
+    """A session that writes down what is asked of it."""
+
+    pid = 0
+
+    def __init__(self, watch):
+        self.watch = watch
+        self.asked = []
+
+    def ask(self, pictures):
+        self.asked.append((pictures[0].form, self.watch._switch[0]))
+        return 7
+
+    def forget(self):
+        self.asked.append("forget")
+
+
+def test_each_picture_is_sent_with_the_timers_off_and_on_and_nothing_is_remembered():
+    with Watch() as watch:
+        session = Listening(watch)
+        requests = Requests(session, [Picture(b"", form) for form in ("first", "second")])
+        requests.one()
+        for _ in range(2):
+            untimed, watched = requests.pair(watch)
+            assert untimed >= 0
+            assert watched.answer == 7
+            assert watched.seconds[OTHER] == pytest.approx(watched.total)
+    asked = [("first", 0), ("second", 0), ("second", 1), ("first", 0), ("first", 1)]
+    assert session.asked == [each for one in asked for each in ("forget", one)]
 
 
 def shown(profile):

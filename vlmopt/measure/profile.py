@@ -134,7 +134,7 @@ def profile_model(
         with open_session(
             wanted.engine, fork, loaded, watch, load_format=load_format, traces=trace_folder
         ) as session:
-            runner = _Requests(session, pictures)
+            runner = Requests(session, pictures)
             for _ in range(WARM_UPS):
                 runner.one()
             timed = []
@@ -185,7 +185,7 @@ def profile_model(
     return Written(profile, files)
 
 
-class _Requests:
+class Requests:
     """Requests with one picture each, which take turns; the caches are empty before each request."""
 
     def __init__(self, session: Session, pictures: Sequence[Picture]) -> None:
