@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.command import arguments
 from tests.support.models import engine_params
 from vlmopt.engine.client import ChatAnswer, ask
 from vlmopt.engine.server import Server, ServerError
@@ -140,16 +141,17 @@ def loaded(
     fork_of: Callable[[str], Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Loaded, Loaded]:
-    """Stock and the fork, started together, asked one after the other."""
+    """Stock and the fork, which is started as the README says; together, and asked one after the other."""
     spec = load_spec(request.param)
     scratch = tmp_path_factory.mktemp("load")
     folder = build_small_model(spec, scratch)
     trust = small_of(spec).trust_remote_code
     bodies = questions(scratch)
+    command = arguments("run", fork_of(spec.name), "--", "vllm", "serve")
     both = []
     with (
         Server(None, folder, trust_remote_code=trust) as stock,
-        Server(fork_of(spec.name), folder, trust_remote_code=trust) as fork,
+        Server(None, folder, trust_remote_code=trust, command=command) as fork,
     ):
         for server in (stock, fork):
             first = together(server, bodies)

@@ -5,7 +5,6 @@ README says: ``vlmopt run DIR -- vllm serve``.
 """
 
 import io
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from tests.cli.command import arguments
 from tests.support.models import engine_params
 from tests.support.photos import PHOTOS, photograph
 from vlmopt.engine.client import ChatAnswer, ask, greedy
@@ -27,7 +27,6 @@ from vlmopt.verify.chat import data_url
 
 TOKENS = 8
 CONCURRENT = 8
-VLMOPT = (sys.executable, "-c", "from vlmopt.cli import main; main()")
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -80,7 +79,7 @@ def serve(
     fork: Path | None, folder: Path, trust: bool
 ) -> tuple[list[ChatAnswer], list[ChatAnswer], list[ChatAnswer]]:
     """The server's answers to `questions`: single, streamed, and `CONCURRENT` at a time."""
-    command = COMMAND if fork is None else (*VLMOPT, "run", str(fork), "--", "vllm", "serve")
+    command = COMMAND if fork is None else arguments("run", fork, "--", "vllm", "serve")
     with Server(None, folder, trust_remote_code=trust, dtype="bfloat16", command=command) as server:
         messages = [[{"role": "user", "content": content}] for content in questions()]
         single = [ask(server, greedy(each, TOKENS)) for each in messages]
