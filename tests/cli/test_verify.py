@@ -112,7 +112,7 @@ def test_a_changed_fork_fails_and_its_case_can_be_run_again(own: Path) -> None:
     found = json.loads(done.out)
     assert (done.code, found["holds"]) == (1, False)
     failure = found["failure"]
-    assert "vision tower inputs: batch 0" in failure["breaches"][0]
+    assert "vision tower inputs: batch 1" in failure["breaches"][0]
     assert "vllm/multimodal/utils.py" in failure["culprit"]
     assert found["changed"] == ["vllm/multimodal/utils.py"]
     assert failure["case"][1].startswith("  image 1: 1x1")

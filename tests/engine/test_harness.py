@@ -91,7 +91,7 @@ def test_equal_engines_have_no_differences(outcomes: dict[int, tuple[Outcome, Ou
 def test_one_flipped_bit_is_seen_and_placed(outcomes: dict[int, tuple[Outcome, Outcome]]) -> None:
     (line,) = differences(*outcomes[2])
     assert line.stage == Stage.inputs
-    assert line.text.startswith("batch 0: pixel_values")
+    assert line.text.startswith("batch 1: pixel_values")
     assert ": 1 of " in line.text
     assert line.distance is not None
     assert line.distance > 0

@@ -28,11 +28,12 @@ from vlmopt.verify.pair import Pair
 from vlmopt.verify.promise import promise_of
 from vlmopt.verify.requests import Case, cases, load_tokenizer
 from vlmopt.verify.search import Found, search
+from vlmopt.verify.simpler import simpler_cases
 from vlmopt.verify.steps import first_breaking_step
 
 ALL = os.environ.get("VLMOPT_FAULTS") == "all"
 EXAMPLES = 300
-SHRINK_S = 45.0
+SHRINK_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,15 @@ class Bench:
         """What verify finds in the fork with the edits: a shrunk example, or None."""
         with self.faulty(name, edits) as fork, self.comparing(name, fork) as breaches_of:
             space = cases(requests_of(load_spec(name)))
-            return search(breaches_of, space, examples=examples, seed_value=0, shrink_s=SHRINK_S, tick=tick)
+            return search(
+                breaches_of,
+                space,
+                examples=examples,
+                seed_value=0,
+                simpler=simpler_cases,
+                shrink_s=SHRINK_S,
+                tick=tick,
+            )
 
     def both(self, name: str, edits: Sequence[Edit], case: Case) -> tuple[Outcome, Outcome]:
         """What stock, and the fork with the edits, make of a case."""

@@ -209,7 +209,7 @@ CHANGES: dict[str, tuple[ChatAnswer, ChatAnswer, Stage]] = {
 def test_every_change_of_an_answer_is_seen(stock: ChatAnswer, fork: ChatAnswer, stage: Stage) -> None:
     found = compare_chat([GOOD, stock], [GOOD, fork])
     assert {each.stage for each in found.differences} == {stage}
-    assert "request 1" in found.differences[0].text
+    assert "request 2" in found.differences[0].text
     assert found.requests == 2
 
 

@@ -77,3 +77,44 @@ def test_progress_counts_examples_and_not_the_shrinking():
     )
     assert ticks == list(range(1, len(ticks) + 1))
     assert len(told) == 1
+
+
+def test_where_hypothesis_gets_stuck_simpler_cases_go_on():
+    """Two numbers of which the second breaks: no shrinking of what was drawn makes it the first."""
+    apart = st.tuples(st.integers(0, 3), st.integers(100, 10**6))
+    found = search(
+        lambda case: BROKEN if case[-1] > 1000 else [],
+        apart,
+        examples=20,
+        seed_value=0,
+        simpler=lambda case: [case[1:] or case, (*case[:-1], case[-1] // 2), (*case[:-1], case[-1] - 1)],
+    )
+    assert found is not None
+    assert (found.case, found.stable) == ((1001,), True)
+
+
+def test_a_simpler_case_must_break_at_the_same_stage():
+    other = [Difference(Stage.errors, "refused")]
+    found = search(
+        lambda case: BROKEN if case > 1000 else other if case < 0 else [],
+        st.integers(0, 10**4),
+        examples=20,
+        seed_value=0,
+        simpler=lambda case: [-1, case - 1],
+    )
+    assert found is not None
+    assert (found.case, found.breaches) == (1001, tuple(BROKEN))
+
+
+def test_simpler_cases_end_when_their_time_is_over():
+    start = time.monotonic()
+    found = search(
+        lambda case: BROKEN if case > 10**6 else [],
+        st.just(10**9),
+        examples=1,
+        seed_value=0,
+        simpler=lambda case: [time.sleep(0.001) or case - 1],
+        shrink_s=0.2,
+    )
+    assert found is not None
+    assert time.monotonic() - start < 10

@@ -60,6 +60,10 @@ class Placeholder:
     length: int
     is_embed: tuple[bool, ...] | None
 
+    def __str__(self) -> str:
+        embeddings = self.length if self.is_embed is None else sum(self.is_embed)
+        return f"{self.modality} at {self.offset}, {self.length} tokens, {embeddings} of them embeddings"
+
 
 @dataclass(frozen=True)
 class Tensor:

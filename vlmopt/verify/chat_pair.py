@@ -25,7 +25,7 @@ def compare_chat(stock: Sequence[ChatAnswer], fork: Sequence[ChatAnswer]) -> Com
     """
     left, right = (Answered(tuple(each.answer for each in answers)) for answers in (stock, fork))
     result = compare_answers(left, right)
-    for number, (ours, theirs) in enumerate(zip(stock, fork, strict=True)):
+    for number, (ours, theirs) in enumerate(zip(stock, fork, strict=True), 1):
         for stage, name in (
             (Stage.errors, "status"),
             (Stage.errors, "alive"),

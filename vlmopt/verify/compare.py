@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vlmopt.engine.protocol import Answer, Answered, Batch, Error, Outcome, Prompt, Tensor
+from vlmopt.engine.protocol import Answer, Answered, Batch, Error, Outcome, Placeholder, Prompt, Tensor
 
 
 class Stage(StrEnum):
@@ -77,7 +77,7 @@ def compare_outcomes(stock: Outcome, fork: Outcome) -> Comparison:
     Of a request: token ids, placeholder ranges, hashes and errors; of a tensor: name, shape, type and bytes.
     """
     result = Comparison()
-    for index, (left, right) in enumerate(zip(stock.prompts, fork.prompts, strict=True)):
+    for index, (left, right) in enumerate(zip(stock.prompts, fork.prompts, strict=True), 1):
         _compare_prompt(result, left, right, f"request {index}")
     result.add(Stage.errors, _errors(stock.error, fork.error, "batching"), 0)
     _compare_batches(result, stock.batches, fork.batches)
@@ -87,7 +87,7 @@ def compare_outcomes(stock: Outcome, fork: Outcome) -> Comparison:
 def compare_answers(stock: Answered, fork: Answered) -> Comparison:
     """Compares what two engines answered, and every batch that entered their vision towers."""
     result = Comparison()
-    for index, (left, right) in enumerate(zip(stock.answers, fork.answers, strict=True)):
+    for index, (left, right) in enumerate(zip(stock.answers, fork.answers, strict=True), 1):
         where = f"request {index}"
         if not result.request(left.error, right.error, where):
             continue
@@ -102,7 +102,7 @@ def _compare_prompt(result: Comparison, stock: Prompt, fork: Prompt, where: str)
     if not result.request(stock.error, fork.error, where):
         return
     result.add(Stage.token_ids, _sequences(Stage.token_ids, stock.token_ids, fork.token_ids, where))
-    result.add(Stage.ranges, _values(Stage.ranges, stock.placeholders, fork.placeholders, where))
+    result.add(Stage.ranges, _ranges(stock.placeholders, fork.placeholders, where))
     result.add(Stage.hashes, _values(Stage.hashes, stock.hashes, fork.hashes, where))
 
 
@@ -111,7 +111,7 @@ def _compare_batches(result: Comparison, stock: Sequence[Batch], fork: Sequence[
     result.add(Stage.inputs, _values(Stage.inputs, left_cut, right_cut, "batches"), 0)
     if left_cut != right_cut:
         return
-    for index, (left, right) in enumerate(zip(stock, fork, strict=True)):
+    for index, (left, right) in enumerate(zip(stock, fork, strict=True), 1):
         where = f"batch {index}"
         found = _tensors(Stage.inputs, left.tensors, right.tensors, where)
         result.add(Stage.inputs, found, len(left.tensors))
@@ -144,6 +144,16 @@ def essence(error: Error | None) -> str:
 def _values(stage: Stage, stock: object, fork: object, where: str) -> Iterator[Difference]:
     if stock != fork:
         yield Difference(stage, f"{where}: stock {stock}, the fork {fork}")
+
+
+def _ranges(stock: Sequence[Placeholder], fork: Sequence[Placeholder], where: str) -> Iterator[Difference]:
+    if stock != fork:
+        place = first_difference(stock, fork)
+        left, right = ("; ".join(map(str, each[place : place + 1])) or "none" for each in (stock, fork))
+        told = (
+            f"stock {left}, the fork {right}" if left != right else f"other tokens of {left} are embeddings"
+        )
+        yield Difference(Stage.ranges, f"{where}: placeholder {place + 1}: {told}")
 
 
 def _sequences(stage: Stage, stock: Sequence[int], fork: Sequence[int], where: str) -> Iterator[Difference]:

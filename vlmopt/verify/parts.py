@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +19,7 @@ from vlmopt.verify.compare import Comparison
 from vlmopt.verify.images import ImageCase
 from vlmopt.verify.pair import Pair
 from vlmopt.verify.requests import Case, cases, in_words
+from vlmopt.verify.simpler import simpler_cases
 
 
 class Level(StrEnum):
@@ -64,6 +65,9 @@ class Part(Protocol):
     def cases(self, requests: Requests) -> st.SearchStrategy[Any]:
         """The request space."""
 
+    def simpler(self, case: Any) -> Iterable[Any]:
+        """Cases that are a step simpler, where hypothesis's own shrinking does not do."""
+
     def images(self, case: Any) -> Sequence[tuple[str, ImageCase]]:
         """The images of a case, each with a name."""
 
@@ -86,6 +90,9 @@ class Paired:
 
     def cases(self, requests: Requests) -> st.SearchStrategy[Case]:
         return cases(requests, large=not self.engine)
+
+    def simpler(self, case: Case) -> Iterable[Case]:
+        return simpler_cases(case)
 
     def images(self, case: Case) -> Sequence[tuple[str, ImageCase]]:
         return [
@@ -129,6 +136,9 @@ class Served:
 
     def cases(self, requests: Requests) -> st.SearchStrategy[ChatCase]:
         return chat_cases(requests)
+
+    def simpler(self, case: ChatCase) -> Iterable[ChatCase]:
+        return ()
 
     def images(self, case: ChatCase) -> Sequence[tuple[str, ImageCase]]:
         return [(f"request-1-image-{index}", each.image) for index, each in enumerate(case.images(), 1)]

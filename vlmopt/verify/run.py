@@ -129,6 +129,7 @@ class _Run:
             seed_value=self.seed,
             tick=lambda done: self.progress(f"Comparing ({part.name})", done, examples),
             shrinking=lambda: self.progress("A breach; looking for the smallest case", 0, 0),
+            simpler=part.simpler,
         )
 
     def failure(self, found: Found[Any], part: Part, sides: Sides) -> Failure:

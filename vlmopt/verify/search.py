@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -13,7 +13,7 @@ from hypothesis.errors import Flaky
 
 from vlmopt.verify.compare import Difference
 
-SHRINK_S = 90.0
+SHRINK_S = 45.0
 
 T = TypeVar("T")
 
@@ -46,6 +46,7 @@ def search(
     seed_value: int,
     tick: Callable[[int], None] = lambda done: None,
     shrinking: Callable[[], None] = lambda: None,
+    simpler: Callable[[T], Iterable[T]] = lambda case: (),
     shrink_s: float = SHRINK_S,
 ) -> Found[T] | None:
     """Draws `examples` cases and asks for the breaches of each; the first that has any is shrunk.
@@ -57,7 +58,8 @@ def search(
         seed_value: the same seed draws the same cases.
         tick: called with the number of cases that were compared.
         shrinking: called when the first breach is found.
-        shrink_s: seconds after which the smallest case so far is taken.
+        simpler: the cases that are a step simpler than one; tried when hypothesis has shrunk what it can.
+        shrink_s: seconds, for each of the two, after which the smallest case so far is taken.
     """
     best: Found[T] | None = None
     done = 0
@@ -102,5 +104,27 @@ def search(
             break
     if best is None:
         return None
+    best = _simplest(best, breaches_of, simpler, shrink_s)
     again = breaches_of(best.case)
     return Found(best.case, tuple(again) or best.breaches, stable=bool(again))
+
+
+def _simplest(
+    found: Found[T],
+    breaches_of: Callable[[T], list[Difference]],
+    simpler: Callable[[T], Iterable[T]],
+    seconds: float,
+) -> Found[T]:
+    """Takes simpler cases that break the promise at the same stages, until there is none or time is over."""
+    until = time.monotonic() + seconds
+    stages = {breach.stage for breach in found.breaches}
+    steps = list(simpler(found.case))
+    at = missed = 0
+    while missed < len(steps) and time.monotonic() < until:
+        case = steps[at % len(steps)]
+        breaches = breaches_of(case)
+        if stages & {breach.stage for breach in breaches}:
+            found, steps, missed = Found(case, tuple(breaches), stable=True), list(simpler(case)), 0
+        else:
+            at, missed = at + 1, missed + 1
+    return found
