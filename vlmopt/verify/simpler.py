@@ -71,7 +71,7 @@ def _less(side: int) -> list[int]:
 
 
 def _can_be(image: ImageCase) -> bool:
-    """Whether there is such a picture: not each mode has each form, and only files are animated or damaged."""
+    """Whether there is such a picture: no mode has every form, and only files are animated or damaged."""
     is_file = image.form not in ("pil", *ARRAYS)
     return (
         image.form in FORMS_OF[image.mode]
