@@ -118,13 +118,14 @@ def _simplest(
     """Takes simpler cases that break the promise at the same stages, until there is none or time is over."""
     until = time.monotonic() + seconds
     stages = {breach.stage for breach in found.breaches}
-    steps = list(simpler(found.case))
+    steps = [case for case in simpler(found.case) if case != found.case]
     at = missed = 0
     while missed < len(steps) and time.monotonic() < until:
         case = steps[at % len(steps)]
         breaches = breaches_of(case)
         if stages & {breach.stage for breach in breaches}:
-            found, steps, missed = Found(case, tuple(breaches), stable=True), list(simpler(case)), 0
+            found, missed = Found(case, tuple(breaches), stable=True), 0
+            steps = [other for other in simpler(case) if other != case]
         else:
             at, missed = at + 1, missed + 1
     return found
