@@ -36,10 +36,8 @@ def seen_in(profile):
 
 
 def check(profile, engine):
-    """What holds for every profile of stock."""
+    """What holds for every profile of stock, however busy the machine is."""
     assert sum(stage.share for stage in profile.stages) == pytest.approx(1)
-    assert profile.other.share < WITHIN
-    assert profile.clock.median == pytest.approx(profile.untimed.median, rel=WITHIN)
     assert set(ENGINE_STAGES) <= seen_in(profile)
     assert {"hash", "resize", "normalize", "assemble", "placeholders"} <= seen_in(profile)
     assert profile.moved.wire == (engine == "serve")
@@ -61,24 +59,14 @@ def check(profile, engine):
     ],
 )
 def test_a_profile_of_stock(engine, name, tmp_path):
-    """A machine that others use may stall: a profile that it spoils is made again."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     out = tmp_path / "out" / "p.json"
-    for left in reversed(range(TRIES)):
-        done = vlmopt(
-            *("profile", "--model", name, "--engine", engine, "--requests", ROUNDS, "--out", out, "--json"),
-            seconds=START_S,
-            TMPDIR=str(scratch),
-        )
-        assert (done.code, done.err) == (0, "")
-        said = json.loads(done.out)
-        files = [Path(file) for file in said.pop("files")]
-        profile = read_profile(out)
-        assert profile.model_dump(mode="json") == said
-        with contextlib.suppress(AssertionError) if left else contextlib.nullcontext():
-            check(profile, engine)
-            break
+    said = profile_of(name, engine, out, requests=6, TMPDIR=str(scratch))
+    files = [Path(file) for file in said.pop("files")]
+    profile = read_profile(out)
+    assert profile.model_dump(mode="json") == said
+    check(profile, engine)
     assert [file.suffix for file in files] == [".json", ".collapsed", ".svg"]
     stacks = files[1].read_text().splitlines()
     assert any("vllm/multimodal/processing" in line for line in stacks)
@@ -89,6 +77,32 @@ def test_a_profile_of_stock(engine, name, tmp_path):
     assert [path.name for path in scratch.iterdir() if "bytecode" not in path.name] == []
 
 
+def profile_of(name, engine, out, *, requests, **changes):
+    """What `vlmopt profile --json` says."""
+    done = vlmopt(
+        *("profile", "--model", name, "--engine", engine, "--requests", requests, "--out", out, "--json"),
+        seconds=START_S,
+        **changes,
+    )
+    assert (done.code, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["offline", "serve"])
+@pytest.mark.parametrize("name", engine_params("profiled served"))
+def test_a_profile_adds_up_to_the_clock(engine, name, tmp_path):
+    """A machine that others use may stall: a profile that it spoils is made again."""
+    for left in reversed(range(TRIES)):
+        profile_of(name, engine, out := tmp_path / "p.json", requests=ROUNDS)
+        profile = read_profile(out)
+        with contextlib.suppress(AssertionError) if left else contextlib.nullcontext():
+            assert profile.other.share < WITHIN
+            assert profile.clock.median == pytest.approx(profile.untimed.median, rel=WITHIN)
+            break
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", engine_params("profiled"))
 def test_a_clock_outside(name, model_folders):
     """The processor's stages against a clock around its call in a vLLM without timers; and equal outputs."""
