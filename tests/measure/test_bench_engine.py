@@ -71,9 +71,8 @@ def test_engines_are_measured_in_turn(
     assert {"decode", "prefill", "first-token"} < set(point.stages)
     for side in (STOCK, FORK):
         whole = sum(found.sides[side].median for found in point.stages.values())
-        assert (
-            0.2 < whole / point.first_token.sides[side].median < 5
-        )  # two requests on a machine that may stall
+        # Of two requests, on a machine that may stall.
+        assert 0.2 < whole / point.first_token.sides[side].median < 5
         assert 10 << 20 < memory.rise[side] < memory.host[side] < 16 << 30
     assert "longer than the maximum model length" in four.refused
     assert four.point().latency == {}
