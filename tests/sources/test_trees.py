@@ -216,6 +216,17 @@ def test_no_damaged_wheel_gives_wrong_text(
     assert set(texts.values()) <= set(FILES.values())
 
 
+@pytest.mark.parametrize("offset", [1 << 20, (1 << 32) - 2])
+def test_a_member_that_lies_outside_of_its_wheel_is_damage(tmp_path: Path, offset: int) -> None:
+    damaged = bytearray(wheel_bytes())
+    entry = damaged.rindex(b"PK\x01\x02")
+    damaged[entry + 42 : entry + 46] = offset.to_bytes(4, "little")
+    path = tmp_path / "damaged.whl"
+    path.write_bytes(bytes(damaged))
+    with pytest.raises(SourceError, match="is not an intact wheel"):
+        open_tree(str(path))
+
+
 @pytest.mark.parametrize(
     "name", ["../evil.py", "/evil.py", "vllm/../../evil.py", "C:/evil.py", "vllm\\evil.py"]
 )

@@ -51,6 +51,10 @@ def read_directory(file: IO[bytes] | io.RawIOBase | Path, location: str) -> dict
         raise SourceError(f"{location} is not an intact wheel ({error}); download it again") from None
     members = {}
     for info, end in zip(infos, ends, strict=True):
+        if not 0 <= info.header_offset <= end:
+            raise SourceError(
+                f"{location} is not an intact wheel ({info.filename} lies outside of it); download it again"
+            )
         if info.is_dir():
             continue
         check_member_name(info.filename, location)
