@@ -9,6 +9,9 @@ import pytest
 
 from tests.fork.cases import make_plan_of, make_rules, make_stock
 from vlmopt.fork import Fork, write_fork
+from vlmopt.verify.casefile import CaseFile, encode, write_case
+from vlmopt.verify.images import ImageCase
+from vlmopt.verify.requests import RequestCase
 from vlmopt.verify.result import RESULT_NAME
 
 from .command import vlmopt
@@ -103,11 +106,33 @@ def test_an_equal_fork(own: Path) -> None:
     assert json.loads((own / RESULT_NAME).read_text("utf-8"))["processor"]["examples"] == 2
 
 
-def test_a_changed_fork_fails_and_its_case_can_be_run_again(own: Path) -> None:
-    file = own / "vllm/multimodal/utils.py"
+def change(fork: Path) -> tuple[Path, str]:
+    """Changes a file of a fork for the worse: the file, and what it was."""
+    file = fork / "vllm/multimodal/utils.py"
     text = file.read_text("utf-8")
     file.unlink()
     file.write_text(text + WRONG, "utf-8")
+    return file, text
+
+
+def test_a_case_is_run_again(own: Path, applied: Applied, tmp_path: Path) -> None:
+    change(own)
+    case = (RequestCase((ImageCase(2, 1),), ("",)),)
+    version = Fork.open(own).lock.vllm["version"]
+    write_case(
+        tmp_path / "case",
+        CaseFile(applied.spec.name, version, "processor", "processor", 0, encode(case), []),
+        [],
+    )
+    done = vlmopt("verify", own, "--replay", tmp_path / "case", seconds=START_S)
+    assert done.code == 1
+    assert "The fork breaks its promise." in done.out
+    assert "vision tower inputs: batch 1" in done.out
+
+
+@pytest.mark.long
+def test_a_changed_fork_fails_and_its_case_can_be_run_again(own: Path) -> None:
+    file, text = change(own)
     done = vlmopt("verify", own, "--examples", "20", "--json", seconds=START_S)
     found = json.loads(done.out)
     assert (done.code, found["holds"]) == (1, False)

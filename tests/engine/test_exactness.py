@@ -1,6 +1,6 @@
 """All models, at every level: the outputs of a fork are bit by bit those of stock.
 
-VLMOPT_EXAMPLES sets how many cases a model sees at the processor level (60 where it is not set), VLMOPT_SEED
+VLMOPT_EXAMPLES sets how many cases a model sees at the processor level (40 where it is not set), VLMOPT_SEED
 where the drawing starts. The long runs are more seeds, and the deeper levels for every model.
 """
 
@@ -15,7 +15,7 @@ from tests.support.models import engine_params, model_names
 from vlmopt.verify.result import RESULT_NAME, Verification
 from vlmopt.verify.run import verify_fork
 
-EXAMPLES = int(os.environ.get("VLMOPT_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("VLMOPT_EXAMPLES", "40"))
 SEED = int(os.environ.get("VLMOPT_SEED", "0"))
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
