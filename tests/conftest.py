@@ -1,6 +1,7 @@
 """What every test may use."""
 
 import importlib.util
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ from tests.support.models import build_model_folder, model_names
 # A shared machine stalls at any moment, so no example has a deadline.
 settings.register_profile("vlmopt", deadline=None)
 settings.load_profile("vlmopt")
+
+# What a shell starts in the background ignores interrupts, and the programs under test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
