@@ -21,7 +21,8 @@ def test_a_fork_for_another_model(applied: Applied) -> None:
         profile_model(other.name, Wanted(), fork=applied.fork)
 
 
-@pytest.mark.parametrize("engine", ["offline", pytest.param("serve", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["offline", "serve"])
 def test_a_vllm_that_does_not_start(applied: Applied, tmp_path: Path, engine: str) -> None:
     fork = tmp_path / "fork"
     shutil.copytree(applied.fork, fork, symlinks=True)

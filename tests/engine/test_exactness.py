@@ -37,7 +37,7 @@ def test_a_fork_gives_the_model_what_stock_gives(name: str, fork_of: Callable[[s
     assert kept["processor"]["holds"] is True
 
 
-@pytest.mark.parametrize("level", ["tower", pytest.param("engine", marks=pytest.mark.long)])
+@pytest.mark.parametrize("level", ["tower", "engine"])
 @pytest.mark.parametrize("name", engine_params("verified"))
 def test_a_fork_answers_as_stock_does(name: str, level: str, fork_of: Callable[[str], Path]) -> None:
     must_hold(verify_fork(fork_of(name), level=level, examples=16, seed=SEED))

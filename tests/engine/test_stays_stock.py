@@ -19,7 +19,7 @@ import torch
 import yaml
 from PIL import Image
 
-from tests.support.models import Model, load_model, model_names
+from tests.support.models import Model, engine_params, load_model
 from vlmopt.engine.protocol import Load, Outcome, Process, Request
 from vlmopt.engine.worker import Worker
 from vlmopt.verify.compare import differences
@@ -86,7 +86,7 @@ class Pair:
         return tuple(worker.finish() for worker in self.workers)
 
 
-@pytest.fixture(scope="module", params=model_names())
+@pytest.fixture(scope="module", params=engine_params("stays"))
 def fork_pair(
     request: pytest.FixtureRequest,
     stock_worker: Worker,

@@ -38,6 +38,7 @@ def name() -> str:
     return model_names()[-1]
 
 
+@pytest.mark.long
 def test_weights_depend_on_the_seed_and_on_nothing_else(name: str, tmp_path: Path) -> None:
     into = tmp_path / "models"
     first = build_small_model(changed(name, tmp_path), into)

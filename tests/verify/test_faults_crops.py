@@ -9,6 +9,7 @@ MINE = faults_of("edge-crop", "patch-grid", "fixed")
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted({fault.model for fault in MINE if fault.self_check == "catches"}))
 def test_a_fork_without_its_self_check_is_equal(name: str, bench: Bench) -> None:
     assert bench.verify(name, WITHOUT_SELF_CHECK, examples=20) is None
