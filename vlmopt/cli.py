@@ -19,7 +19,7 @@ from vlmopt import (
     cli_verify,
     completion,
 )
-from vlmopt.cli_options import ForkFolder, Json, Model, Source, names
+from vlmopt.cli_options import Allow, ForkFolder, Json, Model, Skip, Source, names
 from vlmopt.errors import VlmoptError
 
 app = typer.Typer(
@@ -68,17 +68,8 @@ def apply(
             metavar="A,B", help="Only these recipes, and what they need.", autocompletion=completion.recipes
         ),
     ] = None,
-    skip: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Not these.", autocompletion=completion.recipes)
-    ] = None,
-    allow: Annotated[
-        str,
-        typer.Option(
-            metavar="LEVEL",
-            help="The loosest contract to use: exact, bounded or approximate.",
-            autocompletion=completion.levels,
-        ),
-    ] = "exact",
+    skip: Skip = None,
+    allow: Allow = "exact",
     copy: Annotated[
         bool, typer.Option("--copy", help="Copy vLLM's unchanged files, not link to them.")
     ] = False,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from vlmopt import completion
-from vlmopt.cli_options import ForkFolder, Json, names
+from vlmopt.cli_options import ForkFolder, Json, ModelFolder, SpecOfFork, names
 
 
 def bench(
@@ -40,20 +38,8 @@ def bench(
             metavar="M", help="End after so long. Default: 5; with --all when the ratios are steady."
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|SPEC.yaml",
-            help="The model's spec. Default: the one that the fork was made for.",
-            autocompletion=completion.models,
-        ),
-    ] = None,
-    model_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--folder", metavar="MODEL", help="A real model folder. Default: the spec's small model."
-        ),
-    ] = None,
+    model: SpecOfFork = None,
+    model_folder: ModelFolder = None,
     json: Json = False,
 ) -> None:
     """Measure a fork against stock.

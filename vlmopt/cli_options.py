@@ -31,6 +31,33 @@ Model = Annotated[
 ]
 ForkFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A fork that `vlmopt apply` wrote.")]
 
+SpecOfFork = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME|SPEC.yaml",
+        help="The model's spec. Default: the one that the fork was made for.",
+        autocompletion=completion.models,
+    ),
+]
+ModelFolder = Annotated[
+    Path | None,
+    typer.Option("--folder", metavar="MODEL", help="A real model folder. Default: the spec's small model."),
+]
+Skip = Annotated[
+    str | None,
+    typer.Option("--skip", metavar="A,B", help="Not these.", autocompletion=completion.recipes),
+]
+Allow = Annotated[
+    str,
+    typer.Option(
+        "--allow",
+        metavar="LEVEL",
+        help="The loosest contract to use: exact, bounded or approximate.",
+        autocompletion=completion.levels,
+    ),
+]
+
 
 def names(text: str | None) -> list[str]:
     """`A,B` as a list; empty for None."""

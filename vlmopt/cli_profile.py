@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vlmopt import completion
-from vlmopt.cli_options import Json, Model, Source, names
+from vlmopt.cli_options import Allow, Json, Model, ModelFolder, Skip, Source, names
 
 
 def profile(
@@ -40,12 +40,7 @@ def profile(
     nsys: Annotated[
         bool, typer.Option("--nsys", help="Record the device's timeline with Nsight Systems, too.")
     ] = False,
-    model_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--folder", metavar="MODEL", help="A real model folder. Default: the spec's small model."
-        ),
-    ] = None,
+    model_folder: ModelFolder = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -87,17 +82,8 @@ def plan(
         ),
     ] = None,
     source: Source = None,
-    skip: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Not these.", autocompletion=completion.recipes)
-    ] = None,
-    allow: Annotated[
-        str,
-        typer.Option(
-            metavar="LEVEL",
-            help="The loosest contract to use: exact, bounded or approximate.",
-            autocompletion=completion.levels,
-        ),
-    ] = "exact",
+    skip: Skip = None,
+    allow: Allow = "exact",
     json: Json = False,
 ) -> None:
     """Show which recipes apply, and what they would save.

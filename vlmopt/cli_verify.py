@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vlmopt import completion
-from vlmopt.cli_options import ForkFolder, Json
+from vlmopt.cli_options import ForkFolder, Json, ModelFolder, SpecOfFork
 
 
 def verify(
@@ -29,20 +29,8 @@ def verify(
     replay: Annotated[
         Path | None, typer.Option(metavar="CASE", help="Compare a failing case again, from its folder.")
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|SPEC.yaml",
-            help="The model's spec. Default: the one that the fork was made for.",
-            autocompletion=completion.models,
-        ),
-    ] = None,
-    model_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--folder", metavar="MODEL", help="A real model folder. Default: the spec's small model."
-        ),
-    ] = None,
+    model: SpecOfFork = None,
+    model_folder: ModelFolder = None,
     json: Json = False,
 ) -> None:
     """Prove a fork equal to stock.

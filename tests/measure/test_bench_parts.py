@@ -128,7 +128,7 @@ def test_the_matrix() -> None:
         ({"images": ["0"]}, "whole numbers from 1"),
         ({"tokens": ["many"]}, "--tokens many"),
         ({"concurrency": ["1000"]}, "at most 256 requests at once"),
-        ({"minutes": 0.0}, "it takes more than that"),
+        ({"minutes": 0.0}, "give more than 0"),
     ],
 )
 def test_a_matrix_that_makes_no_sense(options: dict, message: str) -> None:

@@ -53,7 +53,7 @@ def test_the_command_says_one_line(tmp_path):
     broken_images(tmp_path)
     done = vlmopt("profile", "--model", MODEL, "--image", "text.jpg", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert done.err == "vlmopt: the image text.jpg cannot be read: no image\n"
+    assert done.err == "vlmopt: the image text.jpg cannot be read: no image; name another with --image\n"
 
 
 @pytest.mark.parametrize(

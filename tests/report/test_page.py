@@ -90,10 +90,11 @@ def test_it_can_show_one_recipe(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     small_fork(tmp_path / "fork")
     review = open_review(tmp_path / "fork")
-    with pytest.raises(UsageError, match=r"cannot write .*no/where"):
-        write_page(review, tmp_path / "no" / "where.html")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"cannot write .*file/where.*; name another file with --html"):
+        write_page(review, tmp_path / "file" / "where.html")
     target = tmp_path / "taken"
     target.mkdir()
     with pytest.raises(UsageError, match="cannot write"):
         write_page(review, target)
-    assert sorted(os.listdir(tmp_path)) == ["fork", "taken"]
+    assert sorted(os.listdir(tmp_path)) == ["file", "fork", "taken"]

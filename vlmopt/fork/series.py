@@ -51,22 +51,7 @@ class FileDiff:
             SourceError: the text is not the one that the change was made on.
         """
         old = before.removesuffix("\n").split("\n") if before else []
-        new: list[str] = []
-        at = 0
-        for line in self.lines:
-            if line.mark == "hunk":
-                head = _HUNK.match(line.text)
-                assert head is not None
-                start = int(head[1]) - (head[2] != "0")
-                new += old[at:start]
-                at = start
-            elif line.old is not None:
-                if old[at : at + 1] != [line.text]:
-                    raise SourceError(f"a patch does not fit {self.path}: line {line.old} is another")
-                at = line.old
-            if line.new is not None:
-                new.append(line.text)
-        lines = new + old[at:]
+        lines = self._turned(old, back=False)
         ends = self.ends_with_newline
         if ends is None:
             ends = before.endswith("\n") or not before
@@ -78,22 +63,31 @@ class FileDiff:
         Raises:
             SourceError: these are not the lines that the change made.
         """
-        old: list[str] = []
+        return self._turned(after, back=True)
+
+    def _turned(self, given: Sequence[str], *, back: bool) -> list[str]:
+        """The lines on the other side of this change; `back` from those after it to those before."""
+        found: list[str] = []
         at = 0
         for line in self.lines:
+            here, there = (line.new, line.old) if back else (line.old, line.new)
             if line.mark == "hunk":
                 head = _HUNK.match(line.text)
                 assert head is not None
-                start = int(head[3]) - (head[4] != "0")
-                old += after[at:start]
+                first, count = (head[3], head[4]) if back else (head[1], head[2])
+                start = int(first) - (count != "0")
+                found += given[at:start]
                 at = start
-            elif line.new is not None:
-                if list(after[at : at + 1]) != [line.text]:
-                    raise SourceError(f"a patch does not fit {self.path}: line {line.new} is another")
-                at = line.new
-            if line.old is not None:
-                old.append(line.text)
-        return [*old, *after[at:]]
+            elif here is not None:
+                if list(given[at : at + 1]) != [line.text]:
+                    raise SourceError(
+                        f"a patch does not fit {self.path}: line {here} is another; write the fork anew with "
+                        "`vlmopt apply`"
+                    )
+                at = here
+            if there is not None:
+                found.append(line.text)
+        return [*found, *given[at:]]
 
 
 @dataclass(frozen=True)

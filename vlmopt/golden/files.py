@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmopt.errors import EquivalenceError, UsageError
 from vlmopt.golden.outputs import Output, Stage
+from vlmopt.whole import write_whole
 
 _NUMBERS = re.compile(r"\[[-+\d.eE,\s]+\]")  # a list of numbers goes on one line
 
@@ -95,6 +95,7 @@ def write_golden(folder: Path, golden: Golden, *, force: bool) -> str:
 
     Raises:
         EquivalenceError: another file is there, and `force` is not given; it is left as it is.
+        UsageError: the file cannot be written.
     """
     path = golden_path(folder, golden.model)
     text = golden.text()
@@ -107,9 +108,7 @@ def write_golden(folder: Path, golden: Golden, *, force: bool) -> str:
                 "look why, and give --force to replace it"
             )
     replaced = path.exists()
-    unfinished = path.with_name(f".{path.name}")
-    unfinished.write_text(text, "utf-8")
-    os.replace(unfinished, path)
+    write_whole(path, text)
     return "replaced" if replaced else "new"
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmopt.errors import UsageError
-from vlmopt.measure.whole import write_whole
+from vlmopt.whole import write_whole
 
 BENCH_NAME = "measured/bench.json"
 STOCK: Final = "stock"
@@ -232,7 +232,9 @@ def read_bench(path: Path) -> Bench:
     try:
         return Bench.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+        raise UsageError(
+            f"cannot read {path}: {error.strerror or error}; `vlmopt bench DIR` makes it"
+        ) from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"

@@ -14,7 +14,7 @@ from pathlib import Path
 from vlmopt.engine.child import Child
 from vlmopt.errors import UsageError
 from vlmopt.measure.flame_svg import flame_svg
-from vlmopt.measure.whole import write_whole
+from vlmopt.whole import write_whole
 
 INSTALL = "install austin-dist 3.7 (uv sync --group test), or leave the flame graph out with --no-flame"
 SECONDS, LEAST = 4.0, 5

@@ -13,6 +13,8 @@ from vlmopt.engine.client import CHAT
 from vlmopt.engine.server import MODEL, Server
 from vlmopt.errors import VlmoptError
 
+LEAVE_OUT = "leave it out with --sizes, --images or --tokens"
+
 
 class RefusedError(VlmoptError):
     """A server or an engine answered a request with an error."""
@@ -64,7 +66,9 @@ def burst(server: Server, body: Mapping[str, Any], requests: int, concurrency: i
                 failures.append(error)
                 return
             if not response.is_success:
-                failures.append(RefusedError(f"{server.name} refused a request: {_reason(response.text)}"))
+                failures.append(
+                    RefusedError(f"{server.name} refused a request: {_reason(response.text)}; {LEAVE_OUT}")
+                )
                 return
             seconds.append(time.perf_counter() - start)
 

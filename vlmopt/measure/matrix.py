@@ -79,7 +79,7 @@ def matrix_of(
             f"at most {MOST_CONCURRENCY} requests at once (--concurrency) and {MOST_TOKENS} tokens (--tokens)"
         )
     if minutes is not None and minutes <= 0:
-        raise UsageError(f"--minutes {minutes:g}: it takes more than that")
+        raise UsageError(f"--minutes {minutes:g}: give more than 0, such as 5")
     if minutes is None and not everything:
         minutes = 5
     main = min(places, key=lambda each: (each.images, abs(each.width * each.height - MAIN[0] * MAIN[1])))

@@ -67,5 +67,7 @@ def record(arguments: Sequence[str], out: Path) -> list[Path]:
             child.end()
     if code or not target.is_file():
         last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
-        raise UsageError(f"nsys ended with exit code {code}; its last line was: {last[:300]}")
+        raise UsageError(
+            f"nsys ended with exit code {code}; its last line was: {last[:300]}; leave --nsys out"
+        )
     return [target]

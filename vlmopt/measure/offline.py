@@ -15,7 +15,7 @@ from vlmopt.engine.worker import ENGINE, Worker
 from vlmopt.errors import EquivalenceError
 from vlmopt.measure import processes
 from vlmopt.measure.bench_file import FORK, STOCK, SWITCH, Memory, Side, Transfer
-from vlmopt.measure.load import RefusedError
+from vlmopt.measure.load import LEAVE_OUT, RefusedError
 from vlmopt.measure.machine import Others
 from vlmopt.measure.matrix import FIRST, Matrix, Place
 from vlmopt.measure.pace import Pace, in_turn
@@ -162,7 +162,9 @@ def _measure(engine: Engine, side: Side, record: Record, request: Request) -> No
     for tokens, rounds in record.latency.items():
         answer = worker.latency(request, tokens)
         if isinstance(answer, Error):
-            raise RefusedError(f"{side} refuses {tokens} tokens for {record.place.size}: {_line(answer)}")
+            raise RefusedError(
+                f"{side} refuses {tokens} tokens for {record.place.size}: {_line(answer)}; {LEAVE_OUT}"
+            )
         rounds.add(side, answer.seconds)
     watched = engine.watch.watch(lambda: worker.latency(request))
     record.add_stages(side, watched.seconds)

@@ -245,14 +245,16 @@ def read_pictures(files: Iterable[Path]) -> Iterator[Picture]:
         try:
             file = path.read_bytes()
         except OSError as error:
-            raise UsageError(f"cannot read the image {path}: {error.strerror or error}") from None
+            raise UsageError(
+                f"cannot read the image {path}: {error.strerror or error}; name another with --image"
+            ) from None
         try:
             with Image.open(io.BytesIO(file)) as image:
                 image.load()
                 yield Picture(file, image.format or "JPEG")
         except Exception as error:  # Pillow's formats raise what they like
             what = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
-            raise UsageError(f"the image {path} cannot be read: {what}") from None
+            raise UsageError(f"the image {path} cannot be read: {what}; name another with --image") from None
 
 
 def _pictures(wanted: Wanted) -> Iterator[Picture]:

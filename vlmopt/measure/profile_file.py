@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vlmopt.errors import UsageError
 from vlmopt.measure.bench_file import Machine
 from vlmopt.measure.stages import OTHER
-from vlmopt.measure.whole import write_whole
+from vlmopt.whole import write_whole
 
 BESIDE = (".svg", ".collapsed")
 """What a flame graph leaves beside a profile."""
@@ -147,4 +147,7 @@ def read_profile(path: Path) -> Profile:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
-        raise UsageError(f"{path} is no profile of this version of vlmopt: {place}: {first['msg']}") from None
+        raise UsageError(
+            f"{path} is no profile of this version of vlmopt: {place}: {first['msg']}; "
+            "make it anew with `vlmopt profile`"
+        ) from None

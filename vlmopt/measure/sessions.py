@@ -25,6 +25,7 @@ from vlmopt.verify.subject import model_of
 CACHE_GB = 1
 """Of the processor's cache, which is emptied before each request; stock hashes pictures where it has one."""
 TEXT = "Can you describe this image?"
+_ANOTHER = "try another --size or --image"
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
 
 
@@ -74,7 +75,7 @@ class Offline:
             Request(prompt, tuple(picture.file for picture in pictures), cached=True)
         )
         if isinstance(answer, Error):
-            raise UsageError(f"the engine refuses the request: {_line(answer.message)}")
+            raise UsageError(f"the engine refuses the request: {_line(answer.message)}; {_ANOTHER}")
         return answer.prompt_tokens
 
     def forget(self) -> None:
@@ -99,7 +100,7 @@ class Serving:
             CHAT, chat_body(TEXT, [data_url(picture.file, picture.form) for picture in pictures])
         )
         if not response.is_success:
-            raise UsageError(f"{self._server.name} refuses the request: {_line(response.text)}")
+            raise UsageError(f"{self._server.name} refuses the request: {_line(response.text)}; {_ANOTHER}")
         return int(response.json()["usage"]["prompt_tokens"])
 
     def forget(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vlmopt.errors import UsageError
-from vlmopt.measure.whole import write_whole
+from vlmopt.whole import write_whole
 
 _FRONTEND = "async_llm"
 
@@ -20,7 +20,9 @@ def keep(folder: Path, out: Path) -> list[Path]:
     """
     found = sorted(folder.glob("*.json"))
     if not found:
-        raise UsageError("vLLM's profiler left no trace: this build of torch or vLLM cannot make one")
+        raise UsageError(
+            "vLLM's profiler left no trace: this build of torch or vLLM cannot make one; leave --trace out"
+        )
     kept = []
     for number, path in enumerate(found):
         part = ".frontend" if _FRONTEND in path.name else f".{number}" if number else ""

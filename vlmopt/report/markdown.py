@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vlmopt.errors import UsageError
 from vlmopt.measure.bench_file import bench_path
 from vlmopt.report.evidence import UNMEASURED, UNVERIFIED, Evidence, Verified
 from vlmopt.report.measured import Table, all_tables, flame_words, headlines, noise_words, setting
 from vlmopt.report.story import GUARD, Fact, Recipe, Story, story_of_plan
 from vlmopt.sources.local import LOCK_NAME
+from vlmopt.whole import write_whole
 
 if TYPE_CHECKING:
     from vlmopt.plan import Plan
@@ -40,13 +40,7 @@ def refresh(folder: Path) -> None:
     from vlmopt.report.review import open_review
 
     review = open_review(folder)
-    path = folder / REPORT_NAME
-    unfinished = path.with_name(f".{REPORT_NAME}")
-    try:
-        unfinished.write_text(markdown(review.story, review.evidence), "utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    write_whole(folder / REPORT_NAME, markdown(review.story, review.evidence))
 
 
 def refresh_around(file: Path) -> None:

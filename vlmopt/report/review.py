@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from vlmopt.fork import Fork
 from vlmopt.fork.series import Patch, read_patch
 from vlmopt.report.evidence import Evidence, evidence_of
 from vlmopt.report.story import Story, story_of_fork
+from vlmopt.whole import write_whole
 
 
 @dataclass(frozen=True)
@@ -61,23 +60,11 @@ def _check_applied(fork: Fork, recipe: str) -> None:
 
 
 def write_page(review: Review, path: Path) -> None:
-    """Writes the review as one HTML page, beside its place first: a killed run leaves the old page.
+    """Writes the review as one HTML page, whole: a killed run leaves the old one.
 
     Raises:
         UsageError: the file cannot be written.
     """
     from vlmopt.report.html import page  # jinja2 is for this alone
 
-    text = page(review)
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --html") from None
+    write_whole(path, page(review), advice="name another file with --html")

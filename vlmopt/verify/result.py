@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vlmopt.errors import UsageError
 from vlmopt.verify import RESULT_NAME
 from vlmopt.verify.compare import Comparison, Stage
 from vlmopt.verify.promise import Promise
+from vlmopt.whole import write_whole
 
 
 @dataclass
@@ -129,9 +129,4 @@ def save(result: Verification) -> None:
     except (OSError, ValueError):
         kept = {}
     kept[result.level] = result.to_object()
-    unfinished = path.with_name(f".{RESULT_NAME}")
-    try:
-        unfinished.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n", "utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    write_whole(path, json.dumps(kept, indent=2, sort_keys=True) + "\n")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from vlmopt.errors import UsageError
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes beside the place first: a killed run leaves the old file.
+def write_whole(
+    path: Path, text: str, *, advice: str = "make room, or make its folder one that you may write to"
+) -> None:
+    """Writes beside the place first: a killed run leaves the old file. Folders above it are made.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -22,4 +25,4 @@ def write_whole(path: Path, text: str) -> None:
         finally:
             unfinished.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+        raise UsageError(f"cannot write {path}: {error.strerror or error}; {advice}") from None
