@@ -70,7 +70,12 @@ class Engine:
         """Greedy answers to all requests, in the engine together; its caches are empty at the start."""
         self.llm.reset_mm_cache()
         self.watched = []
-        greedy = SamplingParams(max_tokens=message.tokens, temperature=0, logprobs=LOGPROBS, ignore_eos=True)
+        greedy = SamplingParams(
+            max_tokens=message.tokens,
+            temperature=0,
+            logprobs=LOGPROBS,
+            ignore_eos=not message.until_end,
+        )
         accepted: list[int] = []
         answers: list[Answer] = [Answer() for _ in message.requests]
         for index, request in enumerate(message.requests):

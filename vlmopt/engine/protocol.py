@@ -139,10 +139,14 @@ class Process:
 
 @dataclass(frozen=True)
 class Generate:
-    """Asks for the greedy answers (`Answered`) to requests that arrive together, `tokens` tokens each."""
+    """Asks for the greedy answers (`Answered`) to requests that arrive together, `tokens` tokens each.
+
+    With `until_end` an answer ends with the model's own end of text, where that comes earlier.
+    """
 
     requests: tuple[Request, ...]
     tokens: int
+    until_end: bool = False
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,9 @@ class Worker(Closing):
         outcome: Outcome = self._ask(Process(requests, data, embed))
         return outcome
 
-    def generate(self, *requests: Request, tokens: int) -> Answered:
-        """Asks the `ENGINE` for greedy answers to all requests at once."""
-        answered: Answered = self._ask(Generate(requests, tokens))
+    def generate(self, *requests: Request, tokens: int, until_end: bool = False) -> Answered:
+        """Asks the `ENGINE` for greedy answers to all requests at once, see `Generate`."""
+        answered: Answered = self._ask(Generate(requests, tokens, until_end))
         return answered
 
     def time(self, request: Request) -> Timing:
