@@ -24,6 +24,7 @@ from vlmopt.treepath import tree_path
 SpecName = Annotated[str, Field(pattern=r"^[a-z0-9]+([.-][a-z0-9]+)*$")]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 ModulePath = Annotated[str, Field(pattern=r"^vllm/.+\.py$"), AfterValidator(tree_path)]
+Module = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 HubId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")]
 
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -192,7 +193,9 @@ class Differs(_Facts):
     """A stage of the golden outputs from which on stock differs from the third party, and the reason."""
 
     stage: Annotated[
-        Literal["prompt token ids", "vision tower inputs", "image embeddings", "logits", "greedy tokens"],
+        Literal[
+            "prompt token ids", "vision tower inputs", "image embeddings", "logits", "greedy tokens", "answer"
+        ],
         Field(description="The first stage that differs; those that follow from it need no reason."),
     ]
     cases: Annotated[list[str] | None, Field(description="Which cases; all if not given.")] = None
@@ -222,10 +225,30 @@ class ThirdParty(_Facts):
         dict[Identifier, Output],
         Field(description="Its processor's tensors and what each holds, if not as in images.outputs."),
     ] = Field(default_factory=dict)
+    imports: Annotated[
+        Module | None,
+        Field(description="A module that makes the model known to transformers when it is imported."),
+    ] = None
     differs: Annotated[
         list[Differs],
         Field(description="Why stock's outputs are not its own; the first that fits counts."),
     ] = Field(default_factory=list)
+
+
+class GoldenFacts(_Facts):
+    """What the golden outputs hold of the model."""
+
+    cases: Annotated[str, Field(description="The file in golden_outputs that says what is asked.")] = (
+        "cases.yaml"
+    )
+    tokens: Annotated[int, Field(ge=1, description="The length of an answer.")] = 6
+    whole: Annotated[
+        bool,
+        Field(
+            description="For trained weights: an answer ends where the model ends it, and its text and boxes "
+            "are held too."
+        ),
+    ] = False
 
 
 class Small(_Facts):
@@ -241,6 +264,7 @@ class Small(_Facts):
     ] = False
     weights: Weights = Field(default_factory=Weights)
     third_party: ThirdParty = Field(default_factory=ThirdParty)
+    golden: GoldenFacts = Field(default_factory=GoldenFacts)
 
 
 class Spec(_Facts):

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from vlmopt.argus.boxes import FloatFormat
 from vlmopt.argus.examples import TASKS
@@ -15,6 +16,7 @@ from vlmopt.argus.scenes.language import BACKGROUNDS, COLORS, NAMES, RELATIONS
 from vlmopt.argus.scenes.scene import make_scene
 from vlmopt.argus.scenes.talk import examples
 from vlmopt.errors import UsageError
+from vlmopt.folders import golden_folder
 
 TRAIN = Scenes("train", count=400)
 ALL = [TRAIN.scene(index) for index in range(len(TRAIN))]
@@ -194,3 +196,14 @@ def test_scenes_that_cannot_be_are_refused():
         Scenes("train", count=0)
     with pytest.raises(IndexError):
         TRAIN[400]
+
+
+def test_the_scenes_of_the_golden_outputs_are_the_generators_own():
+    scenes = Scenes("heldout", seed=7)
+    files = sorted((golden_folder() / "images" / "scenes").iterdir())
+    assert files
+    for file in files:
+        with Image.open(file) as picture:
+            drawn = scenes[int(file.stem)].image()
+            assert (picture.mode, picture.size) == (drawn.mode, drawn.size)
+            assert picture.tobytes() == drawn.tobytes()

@@ -73,7 +73,7 @@ def test_outputs_are_compared_for_the_same_weights_prompts_and_pixels_alone(name
     pixel.putpixel((0, 0), (0, 0, 0))
     for wrong, says in [
         ((cases, "0" * 64), "weights"),
-        ((others, weights), "cases.yaml names other cases"),
+        ((others, weights), "other cases are asked"),
         (([replace(first, prompt="?"), *others], weights), f"case {first.name} has another prompt"),
         (([replace(first, images=(pixel,)), *others], weights), "other pixels"),
     ]:

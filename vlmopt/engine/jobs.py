@@ -17,7 +17,8 @@ Array = np.ndarray[Any, Any]
 class Job:
     """The folder, the class that loads its model, and the prompts with their images.
 
-    Answers have `tokens` greedy tokens each, and the `best` largest logits of every step.
+    Answers have `tokens` greedy tokens each, and the `best` largest logits of every step; with `whole` they
+    end where the model ends them. `imports` is a module that makes the model known to transformers.
     """
 
     folder: str
@@ -25,6 +26,8 @@ class Job:
     prompts: list[tuple[str, tuple[Image, ...]]]
     tokens: int
     best: int
+    whole: bool = False
+    imports: str | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class ThirdPartyAnswer:
 
     `tensors` holds what its processor gives the model beside the token ids, `embeddings` the features of all
     images in a row (float32, tokens x hidden size), `logits` of each step (token, value) from the largest on.
+    `text` is the answer without special tokens; `boxes` has of each box in it the words before it and its
+    corners, where the processor reads boxes.
     """
 
     token_ids: list[int]
@@ -40,3 +45,5 @@ class ThirdPartyAnswer:
     embeddings: Array | None
     logits: list[list[tuple[int, float]]]
     tokens: list[int]
+    text: str
+    boxes: list[tuple[str, tuple[float, ...]]] | None = None

@@ -90,7 +90,8 @@ class Engine:
             steps = tuple(
                 tuple((token, entry.logprob) for token, entry in step.items()) for step in text.logprobs
             )
-            answers[index] = Answer(tuple(output.prompt_token_ids), tuple(text.token_ids), steps)
+            prompt, tokens = tuple(output.prompt_token_ids), tuple(text.token_ids)
+            answers[index] = Answer(prompt, tokens, steps, text=text.text)
         batches, self.watched = tuple(self.watched), None
         return Answered(tuple(answers), batches)
 

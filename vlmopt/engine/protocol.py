@@ -153,13 +153,15 @@ class Generate:
 class Answer:
     """An answer: token ids of the prompt and of the text, and of each step the likeliest tokens.
 
-    `logprobs` has one entry a step: (token id, log-probability) in the order of the engine.
+    `logprobs` has one entry a step: (token id, log-probability) in the order of the engine. `text` is what
+    the engine made of the tokens, without special ones.
     """
 
     prompt: tuple[int, ...] = ()
     tokens: tuple[int, ...] = ()
     logprobs: tuple[tuple[tuple[int, float], ...], ...] = ()
     error: Error | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True)

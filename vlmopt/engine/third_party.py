@@ -7,6 +7,7 @@ Nothing of vLLM is imported. Whoever reads `ANSWERS` needs no torch.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import pickle
 import sys
@@ -27,6 +28,8 @@ def main(job_file: str, answer_file: str) -> None:
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     job: Job = pickle.loads(Path(job_file).read_bytes())
+    if job.imports is not None:
+        importlib.import_module(job.imports)
     processor = transformers.AutoProcessor.from_pretrained(job.folder)
     model, loaded = getattr(transformers, job.model_class).from_pretrained(
         job.folder, dtype=torch.float32, output_loading_info=True
@@ -34,7 +37,8 @@ def main(job_file: str, answer_file: str) -> None:
     if wrong := {what: sorted(names) for what, names in loaded.items() if names}:
         raise RuntimeError(f"the weights are not those of the model: {wrong}")  # else some would be random
     model.eval()
-    model.generation_config.eos_token_id = None  # all the tokens that were asked for, whatever they are
+    if not job.whole:
+        model.generation_config.eos_token_id = None  # all the tokens that were asked for, whatever they are
     with torch.inference_mode():
         answers = [_answer(job, processor, model, text, images) for text, images in job.prompts]
     Path(answer_file).write_bytes(pickle.dumps(answers, protocol=5))
@@ -51,13 +55,24 @@ def _answer(job: Job, processor: Any, model: Any, text: str, images: tuple[Image
         return_dict_in_generate=True,
     )
     best = [step[0].float().topk(job.best) for step in output.logits]
+    tokens = output.sequences[0, prompt:].tolist()
+    text = processor.decode(tokens, skip_special_tokens=True)
     return ThirdPartyAnswer(
         batch["input_ids"][0].tolist(),
         {name: value.numpy() for name, value in batch.items() if name != "input_ids"},
         _embeddings(model, batch) if images else None,
         [list(zip(top.indices.tolist(), top.values.tolist(), strict=True)) for top in best],
-        output.sequences[0, prompt:].tolist(),
+        tokens,
+        text,
+        _boxes(processor, text) if job.whole else None,
     )
+
+
+def _boxes(processor: Any, text: str) -> list[tuple[str, tuple[float, ...]]] | None:
+    """By a processor that has `find_boxes`; it raises ValueError for a box that cannot be read."""
+    if not hasattr(processor, "find_boxes"):
+        return None
+    return [(found.label, tuple(found.box.corners)) for found in processor.find_boxes(text)]
 
 
 def _embeddings(model: Any, batch: Any) -> Array:

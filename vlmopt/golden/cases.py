@@ -1,4 +1,4 @@
-"""The requests whose outputs are written down: photographs and odd pictures, described in `cases.yaml`."""
+"""The requests whose outputs are written down: photographs and odd pictures, described in YAML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from vlmopt.specs import Spec
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-CASES = "cases.yaml"
 IMAGES = "images"
 
 Length = Annotated[int, Field(ge=1)]
@@ -62,7 +61,16 @@ class Picture(BaseModel):
         return image if self.mode == "RGB" else image.convert(self.mode)
 
 
-class _Cases(RootModel[dict[str, list[Picture]]]):
+class _Asked(BaseModel):
+    """One case in a file: its pictures, and a prompt where it is not the model's usual one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pictures: list[Picture] = []
+    prompt: Annotated[str | None, Field(pattern=r"\{images\}")] = None
+
+
+class _Cases(RootModel[dict[str, _Asked]]):
     pass
 
 
@@ -87,17 +95,21 @@ def cases_of(spec: Spec, folder: Path | None = None) -> list[Case]:
     """The cases of a model, with their pictures opened.
 
     Raises:
-        UsageError: `cases.yaml` is malformed.
+        UsageError: the file of cases is malformed.
     """
     folder = folder or golden_folder()
-    requests, third_party = requests_of(spec), small_of(spec).third_party
-    document = yamlfile.load(folder / CASES, UsageError)
-    return [
-        Case(
+    requests, small = requests_of(spec), small_of(spec)
+    document = yamlfile.load(folder / small.golden.cases, UsageError)
+    theirs = small.third_party.image or requests.image
+
+    def case_of(name: str, asked: _Asked) -> Case:
+        prompt, count = asked.prompt or requests.prompt, len(asked.pictures)
+        return Case(
             name,
-            requests.prompt_for(len(pictures)),
-            requests.prompt.replace("{images}", (third_party.image or requests.image) * len(pictures)),
-            tuple(picture.open(folder) for picture in pictures),
+            prompt.replace("{images}", requests.image * count),
+            prompt.replace("{images}", theirs * count),
+            tuple(picture.open(folder) for picture in asked.pictures),
         )
-        for name, pictures in yamlfile.validate(document, _Cases, UsageError).root.items()
-    ]
+
+    asked = yamlfile.validate(document, _Cases, UsageError).root
+    return [case_of(name, each) for name, each in asked.items()]

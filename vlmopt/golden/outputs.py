@@ -28,6 +28,7 @@ class Stage(StrEnum):
     embeddings = "image embeddings"
     logits = "logits"
     tokens = "greedy tokens"
+    answer = "answer"
 
 
 # How far apart two right implementations may be: their sums are in another order. What enters the tower and
@@ -38,6 +39,7 @@ TOLERANCE: Mapping[Stage, float] = {
     Stage.embeddings: 1e-4,
     Stage.logits: 1e-3,
     Stage.tokens: 0,
+    Stage.answer: 0,
 }
 
 
@@ -58,7 +60,9 @@ class Output(_Frozen):
     """One case by one implementation.
 
     `token_ids` and `tokens` are token ids, the former as runs (id, how many). `inputs` holds the tensors that
-    enter the vision tower, by what they hold. `logits` has of each step (token, value), the largest first.
+    enter the vision tower, by what they hold. `logits` has of each step (token, value), the largest first. Of
+    whole answers there is the `text`, and `boxes` with the words before each and its corners, by a third
+    party whose processor reads them.
     """
 
     token_ids: tuple[tuple[int, int], ...]
@@ -66,6 +70,8 @@ class Output(_Frozen):
     embeddings: Summary | None
     logits: tuple[tuple[tuple[int, float], ...], ...]
     tokens: tuple[int, ...]
+    text: str | None = None
+    boxes: tuple[tuple[str, tuple[float, ...]], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,9 @@ def distance(stage: Stage, left: Output, right: Output) -> Distance:
         return _sequences(_spelt(left.token_ids), _spelt(right.token_ids))
     if stage is Stage.tokens:
         return _sequences(left.tokens, right.tokens)
+    if stage is Stage.answer:
+        same = left.text == right.text and (None in (left.boxes, right.boxes) or left.boxes == right.boxes)
+        return Distance(0 if same else math.inf, same)
     if stage is Stage.logits:
         return _logits(left.logits, right.logits)
     if stage is Stage.embeddings:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-TOKENS = 6
 BEST = 5
 VERSIONS = ("transformers", "torch", "torchvision", "pillow", "numpy")
 _NEEDED = ("vllm", "transformers", "torch", "torchvision", "PIL", "numpy")
@@ -59,12 +58,15 @@ def ask_third_party(spec: Spec, folder: Path, cases: Sequence[Case]) -> dict[str
     """
     from vlmopt.engine.jobs import Job
 
-    third_party = small_of(spec).third_party
+    third_party, golden = small_of(spec).third_party, small_of(spec).golden
     prompts = [(case.third_party_prompt, case.images) for case in cases]
     own = third_party_folder(spec, folder)
     with tempfile.TemporaryDirectory(prefix="third-party-") as scratch:
         job, answers = Path(scratch) / "job", Path(scratch) / "answers"
-        job.write_bytes(pickle.dumps(Job(str(own), third_party.model, prompts, TOKENS, BEST)))
+        asked = Job(
+            str(own), third_party.model, prompts, golden.tokens, BEST, golden.whole, third_party.imports
+        )
+        job.write_bytes(pickle.dumps(asked))
         failure = run_module("vlmopt.engine.third_party", str(job), str(answers))
         if failure is not None:
             raise ThirdPartyError(f"{spec.name}: transformers cannot answer the golden cases: {failure}")
@@ -77,6 +79,8 @@ def ask_third_party(spec: Spec, folder: Path, cases: Sequence[Case]) -> dict[str
             embeddings=None if answer.embeddings is None else summarize(answer.embeddings),
             logits=tuple(tuple(step) for step in answer.logits),
             tokens=tuple(answer.tokens),
+            text=answer.text if golden.whole else None,
+            boxes=None if answer.boxes is None else tuple(answer.boxes),
         )
         for case, answer in zip(cases, given, strict=True)
     }
@@ -93,7 +97,7 @@ def ask_vllm(
     from vlmopt.engine.protocol import Request
     from vlmopt.engine.worker import ENGINE, Worker
 
-    outputs = {}
+    outputs, golden = {}, small_of(spec).golden
     with Worker(fork, child=ENGINE) as worker:
         version = worker.hello().version
         worker.load(
@@ -105,7 +109,8 @@ def ask_vllm(
         for case in cases:
             request = Request(case.prompt, case.images)
             outcome = worker.process(request, data=True, embed=True)
-            (answer,) = worker.generate(request, tokens=TOKENS).answers
+            answered = worker.generate(request, tokens=golden.tokens, until_end=golden.whole)
+            (answer,) = answered.answers
             error = outcome.error or outcome.prompts[0].error or answer.error
             if error is not None:
                 raise UsageError(f"{spec.name}: vLLM refuses the golden case {case.name}: {error.message}")
@@ -115,6 +120,7 @@ def ask_vllm(
                 embeddings=_embeddings(outcome),
                 logits=tuple(step[:BEST] for step in answer.logprobs),
                 tokens=answer.tokens,
+                text=answer.text if golden.whole else None,
             )
     return outputs, version
 
