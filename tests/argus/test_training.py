@@ -153,6 +153,18 @@ def test_a_run_that_was_broken_off_ends_as_if_it_had_not_been(member, trained, t
     assert same(weights(tmp_path / "model"), weights(trained[1]))
 
 
+def test_looking_at_the_model_on_the_way_changes_nothing(member, trained, tmp_path):
+    seen = []
+
+    def look(step, model, processor):
+        seen.append((step, model.training, processor.boxes.name, model.lm_head.weight.sum().item()))
+
+    train(options(member, tmp_path / "watched"), each_step=look)
+    assert [one[:3] for one in seen] == [(step, True, "bin") for step in range(1, STEPS + 1)]
+    assert len({one[3] for one in seen}) == STEPS
+    assert same(weights(tmp_path / "watched"), weights(trained[1]))
+
+
 def test_the_first_stage_can_keep_all_but_the_projector(member, tmp_path):
     text = Path(member).read_text("utf-8").replace("learns: all", "learns: projector")
     (tmp_path / "kept.yaml").write_text(text, "utf-8")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 
 from vlmopt.engine.protocol import About
 from vlmopt.fork.lock import own_version
@@ -18,15 +19,28 @@ _PACKAGES = ("torch", "transformers", "pillow", "numpy", "numba")
 
 def machine_of(about: About, vllm: str) -> Machine:
     """This machine, as the engine that answered `about` sees it; `vllm` is its version."""
+    return machine_here(
+        about.threads, device=about.device, accelerator=about.accelerator, versions={"vllm": vllm}
+    )
+
+
+def machine_here(
+    threads: int,
+    *,
+    device: str = "cpu",
+    accelerator: str | None = None,
+    versions: Mapping[str, str] = MappingProxyType({}),
+) -> Machine:
+    """This machine, where each process has so many threads; `versions` are of further packages."""
     return Machine(
         cpu=_processor(),
         cores=len(os.sched_getaffinity(0)),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         system=platform.platform(terse=True),
-        device=about.device,
-        accelerator=about.accelerator,
-        threads=about.threads,
-        versions={"vlmopt": own_version(), "vllm": vllm, "python": platform.python_version()} | _versions(),
+        device=device,
+        accelerator=accelerator,
+        threads=threads,
+        versions={"vlmopt": own_version(), **versions, "python": platform.python_version()} | _versions(),
     )
 
 

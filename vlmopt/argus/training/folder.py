@@ -16,6 +16,25 @@ from typing import Any
 from vlmopt.argus.errors import InputError
 
 _RECORD = "training.json"
+_STATES = "checkpoints"
+
+
+def last_state(out: Path) -> Path | None:
+    """The newest whole state of a run that was broken off; None where there is nothing to resume.
+
+    One without its last file, `trainer_state.json`, was cut short.
+    """
+    whole = [path.parent for path in (out / _STATES).glob("checkpoint-*/trainer_state.json")]
+    return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def record_of(out: Path) -> dict[str, Any] | None:
+    """What `training.json` says of a finished run; None where no run has finished."""
+    try:
+        record: dict[str, Any] = json.loads((out / _RECORD).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    return record
 
 
 class RunFolder:
@@ -23,7 +42,7 @@ class RunFolder:
 
     def __init__(self, out: Path, asked: Mapping[str, Any]) -> None:
         self.out = out
-        self.checkpoints = out / "checkpoints"
+        self.checkpoints = out / _STATES
         self._asked = json.loads(json.dumps(asked))
 
     def begin(self, *, resume: bool) -> Path | None:
@@ -33,7 +52,7 @@ class RunFolder:
             InputError: there is nothing to resume, or it was another run; or, for a run from its beginning,
                 the folder holds something.
         """
-        last = self._last()
+        last = last_state(self.out)
         if resume:
             if last is None:
                 raise InputError(f"nothing to resume in {self.out}: it holds no broken-off run")
@@ -55,11 +74,6 @@ class RunFolder:
         done = {"steps": steps, "seconds": round(seconds, 1), "losses": losses}
         (self.out / _RECORD).write_text(json.dumps({**self._asked, **done}, indent=1) + "\n", "utf-8")
         shutil.rmtree(self.checkpoints)
-
-    def _last(self) -> Path | None:
-        """The newest whole state; one without its last file, `trainer_state.json`, was cut short."""
-        whole = [path.parent for path in self.checkpoints.glob("checkpoint-*/trainer_state.json")]
-        return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
     def _compare(self) -> None:
         before = json.loads((self.checkpoints / _RECORD).read_text("utf-8"))

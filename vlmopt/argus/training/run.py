@@ -18,11 +18,15 @@ from vlmopt.argus.coco import CocoFolder
 from vlmopt.argus.errors import InputError
 from vlmopt.argus.examples import Samples
 from vlmopt.argus.family import Member, Stage, load_member
+from vlmopt.argus.modeling import ArgusVLMForConditionalGeneration
+from vlmopt.argus.processing import ArgusVLMProcessor
 from vlmopt.argus.scenes import Scenes
 from vlmopt.argus.training.folder import RunFolder
 from vlmopt.argus.training.packing import Packer, TaskSamples
 
 Progress = Callable[[str, int, int], None]
+EachStep = Callable[[int, ArgusVLMForConditionalGeneration, ArgusVLMProcessor], None]
+"""Called after each step with its number, the model in training mode, and the processor."""
 _MOST_EXAMPLES = 16
 _REPORTS = 100
 _CODEBOOK_SAMPLES = 2000
@@ -87,10 +91,15 @@ class Result:
         return f"Stage {self.stage}: {self.steps} steps in {self.seconds:.0f} s, {fall}saved in {self.out}"
 
 
-def train(options: Options, progress: Progress = lambda what, done, total: None) -> Result:
+def train(
+    options: Options,
+    progress: Progress = lambda what, done, total: None,
+    each_step: EachStep | None = None,
+) -> Result:
     """Trains, saves model and processor in `out`, and beside them what was done in `training.json`.
 
     The same options give the same weights on the same machine, also when the run was broken off and resumed.
+    `each_step` must leave the model's weights and mode, and torch's random numbers, as they were.
 
     Raises:
         InputError: the options do not go together, or the data or the checkpoint cannot be read.
@@ -111,13 +120,12 @@ def train(options: Options, progress: Progress = lambda what, done, total: None)
         model, processor = checkpoint.load(options.start)
     for name, weight in model.named_parameters():
         weight.requires_grad_(stage.learns == "all" or name.startswith("model.projector."))
-    watcher = _Watcher(progress)
     trainer = Trainer(
         model=model.train(),
         args=_arguments(options, stage, folder.checkpoints),
         train_dataset=TaskSamples(samples, stage.tasks, _MOST_EXAMPLES),
         data_collator=Packer(processor),
-        callbacks=[watcher],
+        callbacks=[_Watcher(progress, processor, each_step)],
     )
     # Results go to stdout, and only those.
     trainer.remove_callback(PrinterCallback)
@@ -193,10 +201,12 @@ def _arguments(options: Options, stage: Stage, saved: Path) -> TrainingArguments
 
 
 class _Watcher(TrainerCallback):
-    """Tells how far a run is."""
+    """Tells how far a run is, and lets others look at the model on the way."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, processor: ArgusVLMProcessor, each_step: EachStep | None) -> None:
         self._progress = progress
+        self._processor = processor
+        self._each_step = each_step
         self._loss = ""
 
     def on_log(
@@ -206,4 +216,6 @@ class _Watcher(TrainerCallback):
             self._loss = f"loss {logs['loss']:.3f}"
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._each_step is not None:
+            self._each_step(state.global_step, kwargs["model"], self._processor)
         self._progress(self._loss, state.global_step, state.max_steps)
