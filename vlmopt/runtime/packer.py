@@ -22,8 +22,8 @@ from .arrange import cut_windows
 from .calibrate import calibrate, check_prompt, mode_matches
 from .geometry import Geometry, Unsupported
 from .layout import Layout, Parcel
-from .packing import stock_behaviour
 from .pixels import behind, read_pixels
+from .probing import stock_behaviour
 from .resample import Filter, Library, filter_name, verified
 
 _EXACT_AFTER_RESIZE = ("RGB", "L")

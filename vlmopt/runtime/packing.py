@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vllm.logger import init_logger
@@ -20,6 +19,7 @@ from vllm.multimodal.inputs import MultiModalFieldConfig
 
 from . import keys
 from .geometry import Unsupported
+from .probing import is_probing, stock_behaviour
 
 if TYPE_CHECKING:
     from transformers import BatchFeature
@@ -29,22 +29,7 @@ if TYPE_CHECKING:
 logger = init_logger("vllm.vlmopt_runtime.packing")
 
 
-class _Calls(threading.local):
-    probing = False
-
-
-_calls = _Calls()
 _building = threading.Lock()
-
-
-@contextmanager
-def stock_behaviour() -> Iterator[None]:
-    """In this thread the processor behaves as stock's for as long as the context lasts."""
-    outer, _calls.probing = _calls.probing, True
-    try:
-        yield
-    finally:
-        _calls.probing = outer
 
 
 def pack_images(processor: Any, mm_items: Any, hf_kwargs: Mapping[str, object]) -> BatchFeature | None:
@@ -55,7 +40,7 @@ def pack_images(processor: Any, mm_items: Any, hf_kwargs: Mapping[str, object]) 
         mm_items: the parsed items of one request (`MultiModalDataItems`).
         hf_kwargs: processor arguments of this request.
     """
-    if _calls.probing or hf_kwargs or not hasattr(processor, "vlmopt_images"):
+    if is_probing() or hf_kwargs or not hasattr(processor, "vlmopt_images"):
         return None
     modalities = [modality for modality, items in mm_items.items() if items]
     if modalities != ["image"] or mm_items["image"].get_passthrough_data():

@@ -22,8 +22,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+_Ids = npt.NDArray[np.int64]
+
 _RUN = 2
 """Tokens that stand for a run: two, so that a token still has its like as a neighbour."""
+
+_MOST_KNOWN = 64
+_known_runs: dict[tuple[int, int, int], tuple[list[int], tuple[_Ids, _Ids]]] = {}
 
 
 def splice_placeholders(
@@ -94,10 +99,8 @@ def _shortened(full: list[int], special: Mapping[int, str]) -> tuple[int, ...] |
     """A placeholder with each run of a token cut to two; None unless it is made of special tokens alone."""
     if len(full) < _RUN:
         return None
-    ids = _as_array(full)
-    starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
-    lengths = np.diff(starts, append=len(ids))
-    runs = list(zip(ids[starts].tolist(), lengths.tolist(), strict=True))
+    tokens, lengths = _runs(full)
+    runs = list(zip(tokens.tolist(), lengths.tolist(), strict=True))
     if any(token not in special for token, _ in runs):
         return None
     return tuple(token for token, length in runs for _ in range(min(_RUN, length)))
@@ -105,11 +108,28 @@ def _shortened(full: list[int], special: Mapping[int, str]) -> tuple[int, ...] |
 
 def embed_mask(full: list[int], token_id: int) -> torch.Tensor:
     """Which of the tokens are `token_id`: bool `[len(full)]`, made without torch looking at each of them."""
-    return torch.from_numpy(_as_array(full) == token_id)
+    tokens, lengths = _runs(full)
+    return torch.from_numpy(np.repeat(tokens == token_id, lengths))
 
 
-def _as_array(ids: list[int]) -> npt.NDArray[np.int64]:
-    return np.frombuffer(array("q", ids), np.int64)
+def _runs(ids: list[int]) -> tuple[_Ids, _Ids]:
+    """The runs of equal ids: the id of each and its length, both int64 `[n]`; not to be written to.
+
+    Those of the last placeholders are kept: comparing two lists is far quicker than looking at each id.
+    """
+    if not ids:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    place = (len(ids), ids[0], ids[-1])
+    known = _known_runs.get(place)
+    if known is not None and known[0] == ids:
+        return known[1]
+    array_of_ids = np.frombuffer(array("q", ids), np.int64)
+    starts = np.flatnonzero(np.diff(array_of_ids, prepend=array_of_ids[0] - 1))
+    runs = (array_of_ids[starts], np.diff(starts, append=len(ids)))
+    if len(_known_runs) >= _MOST_KNOWN:
+        _known_runs.clear()
+    _known_runs[place] = (list(ids), runs)
+    return runs
 
 
 @lru_cache(maxsize=256)
