@@ -8,7 +8,7 @@ to 64 bits, which halves a vector; here sums are int32, as in the libraries. The
 the vectors to what the processor has. Only the table look-up has a form of its own for processors with
 AVX-512 VBMI, which permute bytes; elsewhere it is a plain loop.
 
-All of it is one file because numba's disk cache watches only the file that a kernel stands in.
+All of it is one file because the disk cache watches only the file that a kernel stands in.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
+
+from .kernel_cache import keep_on_disk
 
 BLOCK = 64  # pixels that _vertical_block makes at once
 PAD = BLOCK
@@ -262,10 +264,11 @@ def _choose_line(mapping: Any, line: Any, at: Any, target: Any, to: Any, n: Any)
 
 def _compiled(function: Callable[..., Any], signature: Any = None) -> Any:
     """njit, kept on disk where there is a place for it, so that only the first start of a server compiles."""
-    try:
-        return njit(signature, nogil=True, cache=True)(function)
-    except RuntimeError:  # numba found no folder to write to
-        return njit(signature, nogil=True)(function)
+    kernel = keep_on_disk(njit(nogil=True)(function))
+    if signature is not None:
+        kernel.compile(signature)
+        kernel.disable_compile()
+    return kernel
 
 
 @_compiled
