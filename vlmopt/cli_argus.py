@@ -1,4 +1,4 @@
-"""`vlmopt argus train`."""
+"""`vlmopt argus train|eval|show`."""
 
 from __future__ import annotations
 
@@ -88,3 +88,90 @@ def train(
         console.show_json(result.to_json())
     else:
         console.show(result.summary())
+
+
+@app.command("eval")
+def evaluate(
+    checkpoint: Annotated[
+        Path | None, typer.Argument(metavar="[CHECKPOINT]", help="Default: the one that comes with vlmopt.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="scenes|DIR:SPLIT|FILE",
+            help="Held-out scenes, a folder in COCO's layout, or a benchmark's file; VQA's two: twice.",
+        ),
+    ] = None,
+    images: Annotated[Path | None, _folder("The pictures of a benchmark.")] = None,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="transformers|stock|fork|DIR",
+            help="Whom to ask, once for each; DIR is a fork. Default: transformers and stock.",
+        ),
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="Pictures. Default: 100 scenes, or all.")] = None,
+    seed: Annotated[int, typer.Option(help="Another one gives other scenes.")] = 0,
+    tokens: Annotated[int, typer.Option(help="The most tokens of an answer.")] = 256,
+    json: Json = False,
+) -> None:
+    """Score a checkpoint, and hold transformers, vLLM and a fork against each other.
+
+    Exit code 1 if they do not give the same tokens.
+    """
+    from vlmopt import console
+    from vlmopt.argus import needs
+
+    needs.check()
+    from vlmopt.argus.evaluation import run
+
+    with console.progress("Evaluating") as tick:
+        result = run.evaluate(
+            run.Options(
+                checkpoint=checkpoint,
+                data=data or run.Options.data,
+                images=images,
+                engines=engine or run.Options.engines,
+                count=count,
+                seed=seed,
+                tokens=tokens,
+            ),
+            tick,
+        )
+    if json:
+        console.show_json(result.to_json())
+    else:
+        console.show(result.summary())
+    if not result.agree:
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    image: Annotated[list[Path] | None, typer.Argument(metavar="IMAGE", help="A picture.")] = None,
+    question: Annotated[str | None, typer.Option(help="Default: to describe the picture with boxes.")] = None,
+    checkpoint: Annotated[
+        Path | None, _folder("A trained model. Default: the one that comes with vlmopt.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Default: NAME-boxes.png in this folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Answer a question about a picture, and draw the answer's boxes on it."""
+    from vlmopt import console
+    from vlmopt.argus import needs
+
+    needs.check()
+    from vlmopt.argus import showing
+
+    shown = showing.show(
+        image or [],
+        question=question,
+        checkpoint=checkpoint,
+        out=out,
+    )
+    if json:
+        console.show_json(shown.to_json())
+    else:
+        console.show(shown.summary())

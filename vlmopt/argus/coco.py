@@ -7,15 +7,13 @@ FOLDER/SPLIT/NAME.jpg                       the pictures; FOLDER/images/ is look
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
+from vlmopt.argus.annotations import Picture, Record, checked, clipped, find_picture, open_picture, read_json
 from vlmopt.argus.boxes import Box
 from vlmopt.argus.examples import Example, Sample, caption, dense_caption, grounding, vqa
 from vlmopt.errors import UsageError
@@ -24,45 +22,31 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-
-_R = TypeVar("_R", bound=_Record)
-
-
-class _Picture(_Record):
-    id: int
-    file_name: str
-    width: Annotated[int, Field(ge=1)]
-    height: Annotated[int, Field(ge=1)]
-
-
-class _Category(_Record):
+class _Category(Record):
     id: int
     name: str
 
 
-class _Instance(_Record):
+class _Instance(Record):
     image_id: int
     category_id: int
     bbox: tuple[float, float, float, float]
     iscrowd: int = 0
 
 
-class _Caption(_Record):
+class _Caption(Record):
     image_id: int
     caption: str
 
 
-class _Instances(_Record):
-    images: list[_Picture]
+class _Instances(Record):
+    images: list[Picture]
     categories: list[_Category]
     annotations: list[_Instance]
 
 
-class _Captions(_Record):
-    images: list[_Picture]
+class _Captions(Record):
+    images: list[Picture]
     annotations: list[_Caption]
 
 
@@ -85,7 +69,7 @@ class CocoFolder:
         self._folders = [path for path in (folder / split, folder / "images") if path.is_dir()]
         if not self._folders:
             raise UsageError(f"{folder} has no pictures: neither {split}/ nor images/ is there")
-        self._pictures: dict[int, _Picture] = {}
+        self._pictures: dict[int, Picture] = {}
         self._captions: dict[int, list[str]] = defaultdict(list)
         self._boxes: dict[int, list[tuple[str, Box]]] = defaultdict(list)
         if sources["instances"].is_file():
@@ -104,7 +88,7 @@ class CocoFolder:
         return Sample(picture.file_name, partial(self._open, picture), tuple(self._examples(number)))
 
     def _take_instances(self, path: Path) -> None:
-        read = _load(path, _Instances)
+        read = checked(read_json(path), _Instances, path)
         self._pictures.update({picture.id: picture for picture in read.images})
         names = {category.id: category.name for category in read.categories}
         for note in read.annotations:
@@ -113,17 +97,17 @@ class CocoFolder:
                 raise UsageError(
                     f"{path}: an annotation names category {note.category_id}, which is not defined"
                 )
-            box = _clipped(note.bbox, picture)
+            box = clipped(note.bbox, picture.width, picture.height)
             if box is not None and not note.iscrowd:
                 self._boxes[note.image_id].append((names[note.category_id], box))
 
     def _take_captions(self, path: Path) -> None:
-        read = _load(path, _Captions)
+        read = checked(read_json(path), _Captions, path)
         self._pictures.update({picture.id: picture for picture in read.images})
         for note in read.annotations:
             self._captions[self._picture(note.image_id, path).id].append(" ".join(note.caption.split()))
 
-    def _picture(self, number: int, path: Path) -> _Picture:
+    def _picture(self, number: int, path: Path) -> Picture:
         if number not in self._pictures:
             raise UsageError(f"{path}: an annotation names picture {number}, which is not defined")
         return self._pictures[number]
@@ -146,42 +130,5 @@ class CocoFolder:
         if absent:
             yield vqa("presence", f"Is there a {absent[number % len(absent)]}?", "no")
 
-    def _open(self, picture: _Picture) -> Image:
-        from PIL import Image, UnidentifiedImageError
-
-        found = [
-            folder / picture.file_name for folder in self._folders if (folder / picture.file_name).is_file()
-        ]
-        if not found:
-            raise UsageError(f"the picture {picture.file_name} is not in {self._folders[0]}")
-        try:
-            image = Image.open(found[0])
-            opened = image.convert("RGB")
-        except (UnidentifiedImageError, OSError) as error:
-            raise UsageError(f"{found[0]} cannot be read as a picture: {error}") from error
-        if opened.size != (picture.width, picture.height):
-            stated = f"{picture.width} x {picture.height}"
-            raise UsageError(
-                f"{found[0]} is {opened.width} x {opened.height} pixels, its annotations say {stated}"
-            )
-        return opened
-
-
-def _load(path: Path, kind: type[_R]) -> _R:
-    try:
-        return kind.model_validate(json.loads(path.read_text("utf-8")))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not JSON: {error}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-
-
-def _clipped(bbox: tuple[float, float, float, float], picture: _Picture) -> Box | None:
-    """The part of [x, y, width, height] that lies in the picture; None if there is none."""
-    x, y, wide, high = bbox
-    x1, x2 = (min(max(edge, 0.0), picture.width) for edge in (x, x + wide))
-    y1, y2 = (min(max(edge, 0.0), picture.height) for edge in (y, y + high))
-    if not (x1 < x2 and y1 < y2):
-        return None
-    return Box.from_pixels(x1, y1, x2, y2, width=picture.width, height=picture.height)
+    def _open(self, picture: Picture) -> Image:
+        return open_picture(find_picture([picture.file_name], self._folders), (picture.width, picture.height))

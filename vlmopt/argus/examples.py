@@ -24,6 +24,7 @@ class Example:
     """One question and its answer. In `answer` each of `boxes`, in order, has a slot, `<box></box>`.
 
     `kind` says more exactly what is asked, for tables: `color`, `count`, `relation`, ...
+    `references` holds the answers of several people, where a benchmark has them.
     """
 
     task: Task
@@ -31,6 +32,7 @@ class Example:
     question: str
     answer: str
     boxes: tuple[Box, ...] = ()
+    references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.answer.count(SLOT) != len(self.boxes):
@@ -75,6 +77,6 @@ def caption(text: str) -> Example:
     return Example("caption", "caption", DESCRIBE, text)
 
 
-def vqa(kind: str, question: str, answer: str) -> Example:
-    """A question with a short answer."""
-    return Example("vqa", kind, question, answer)
+def vqa(kind: str, question: str, answer: str, references: tuple[str, ...] = ()) -> Example:
+    """A question with a short answer, or with the `references` of several people."""
+    return Example("vqa", kind, question, answer, references=references)
