@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from vlmopt.errors import RuleError
 from vlmopt.rewrite import Action, Edit, Probe, Shape
 from vlmopt.rules import Rule, RuleProbe, RuleShape
-from vlmopt.substitute import Variables
-from vlmopt.treepath import tree_path
+from vlmopt.substitute import Variables, lookup
+from vlmopt.treepath import VLLM, tree_path
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,13 @@ def _constraints(raw: Mapping[str, str], where: str, variables: Variables) -> di
 
 
 def _files(raw: Sequence[str], where: str, variables: Variables) -> tuple[str, ...]:
+    """The paths, filled in; all of them in vLLM, or in the plug-in that the spec names."""
+    named, package = lookup(variables.facts, "plugin.package")
+    packages = (VLLM, str(package)) if named else (VLLM,)
     files = []
     for template in raw:
         try:
-            files.append(tree_path(variables.fill(template, where)))
+            files.append(tree_path(variables.fill(template, where), packages))
         except ValueError as error:
             raise RuleError(f"{where}: {error}") from None
     return tuple(files)

@@ -179,17 +179,23 @@ def wheel(
 ) -> None:
     """Pack a fork as an installable wheel.
 
-    Its version is stock's with a local tag, such as 0.32.0+cpu.vlmopt.
+    Its version is stock's with a local tag, such as 0.32.0+cpu.vlmopt. A plug-in that the fork overlays
+    gets a wheel of its own beside it.
     """
     from vlmopt import console
-    from vlmopt.fork import Fork, build_wheel
+    from vlmopt.fork import Fork, build_plugin_wheel, build_wheel
+    from vlmopt.report import objects, terminal
 
+    fork = Fork.open(folder)
     with console.progress("Packing") as tick:
-        path = build_wheel(Fork.open(folder), out, progress=tick)
+        path = build_wheel(fork, out, progress=tick)
+        plugin = build_plugin_wheel(fork, path.parent, progress=tick)
     if json:
-        console.show_json({"wheel": str(path), "bytes": path.stat().st_size})
+        console.show_json(objects.wheel_object(path, plugin))
     else:
-        console.show(str(path))
+        console.show("\n".join(str(wheel) for wheel in (path, plugin) if wheel))
+    if missing := terminal.unpacked_plugin(fork, plugin):
+        console.say(missing)
 
 
 app.command()(cli_profile.profile)

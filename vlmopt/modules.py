@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vlmopt.bind import BoundEdit, BoundProbe
+from vlmopt.drift import tree_words
 from vlmopt.errors import RuleError, SourceError
 from vlmopt.rewrite import EditResult, Module, Outcome, PatternError, SyntaxErrorInSource
 
@@ -27,6 +28,12 @@ class Modules:
         self._modules: dict[str, Module] = {}
         self._texts: dict[str, str] = {}
         self._found: dict[tuple[str, str], EditResult] = {}
+
+    def beside(self, plugged: Tree) -> Modules:
+        """The same parsed files, and those of a plug-in that stands beside this tree."""
+        other = Modules(plugged)
+        other._modules, other._texts, other._found = self._modules, self._texts, self._found
+        return other
 
     def first(self, files: Sequence[str]) -> str | None:
         """The first of these files that the tree has."""
@@ -72,7 +79,4 @@ class Modules:
         return self._modules[path]
 
     def _unreadable(self, error: SyntaxErrorInSource) -> SourceError:
-        tree = self.tree
-        return SourceError(
-            f"{error}: vLLM {tree.version} ({tree.location}) cannot be parsed; use an intact tree"
-        )
+        return SourceError(f"{error}: {tree_words(self.tree)} cannot be parsed; use an intact tree")

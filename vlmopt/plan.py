@@ -11,18 +11,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vlmopt.bind import BoundEdit, bind_edits, bind_rule_probes
-from vlmopt.drift import Drift, drift_message
+from vlmopt.drift import Drift, drift_message, home_words
 from vlmopt.errors import ConflictError, DriftError, RuleError, SpecError
 from vlmopt.gates import Selection, unmet_condition, unmet_need
 from vlmopt.modules import Modules
 from vlmopt.rewrite import Conflict, EditResult, Outcome, Splice, compose
 from vlmopt.rules import Rule, in_order
 from vlmopt.runtimefiles import fork_files
+from vlmopt.sources import plugged
 from vlmopt.specs import Spec
 from vlmopt.substitute import Variables
+from vlmopt.treepath import VLLM, package_of
 
 if TYPE_CHECKING:
-    from vlmopt.sources import Tree
+    from vlmopt.sources import InstalledPlugin, Tree
 
 
 class Status(StrEnum):
@@ -74,6 +76,11 @@ class Plan:
     files: Mapping[str, FileChange]
     runtime_files: Mapping[str, str]  # "vllm/vlmopt_runtime/NAME" -> text
 
+    @property
+    def plugin(self) -> InstalledPlugin | None:
+        """The package outside of vLLM that the spec names; None for a model of vLLM's own."""
+        return getattr(self.tree, "plugin", None)
+
 
 def make_plan(
     tree: Tree,
@@ -91,7 +98,7 @@ def make_plan(
     """Decides what becomes of every rule on this model and source. Writes nothing.
 
     Args:
-        tree: the vLLM tree; only read.
+        tree: the vLLM tree; only read. The plug-in that the spec names is found beside it.
         spec: the model.
         rules: all rules, in any order.
         recipes: ids to use, with what they need; None for all whose contract is allowed.
@@ -110,9 +117,13 @@ def make_plan(
     """
     ordered = in_order(rules, first)
     selection = Selection(ordered, recipes, skip, allow, left_out)
+    modules = modules or Modules(tree)
+    if spec.plugin is not None:
+        tree = plugged(tree, spec.plugin.package, spec.plugin.installed_as, spec.where("plugin"))
+        modules = modules.beside(tree)
     if strict:
         _check_model_files(tree, spec)
-    planner = _Planner(tree, spec, modules or Modules(tree), strict)
+    planner = _Planner(tree, spec, modules, strict)
     refusals = {rule.id: selection.refusal(rule) for rule in ordered}
     planner.prefetch(rule for rule in ordered if refusals[rule.id] is None)
     for rule in ordered:
@@ -124,7 +135,7 @@ def _check_model_files(tree: Tree, spec: Spec) -> None:
     for key, path in (("module", spec.model.module), ("processor_module", spec.model.processor_module)):
         if not tree.exists(path):
             raise SpecError(
-                f"{spec.where('model', key)}: {path} is not in vLLM {tree.version} ({tree.location}); "
+                f"{spec.where('model', key)}: {path} is not in {home_words(tree, path)}; "
                 "correct the spec, or name another source"
             )
 
@@ -249,7 +260,12 @@ class _Planner:
             expected=bound.edit.times,
             found=edit.result.found,
             candidate=edit.result.candidate,
+            home=self._home(edit.file),
         )
+
+    def _home(self, path: str) -> str:
+        inside_vllm = package_of(path) == VLLM
+        return Drift.home if inside_vllm else home_words(self.tree, path)
 
     def _take(self, rule: Rule, edits: tuple[PlannedEdit, ...]) -> RulePlan:
         splices: dict[str, list[Splice]] = {}

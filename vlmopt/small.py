@@ -10,13 +10,16 @@ import hashlib
 import importlib.util
 import json
 import lzma
+import shutil
 import tempfile
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from vlmopt.engine.module import run_module
 from vlmopt.errors import SpecError, UsageError
-from vlmopt.specs import Requests, Small, Spec
+from vlmopt.sources import find_plugin
+from vlmopt.specs import AddedToken, Requests, Small, Spec
 
 THIRD_PARTY = "third_party"
 WEIGHTS = "model.safetensors"
@@ -42,13 +45,21 @@ def small_of(spec: Spec) -> Small:
 def write_small_folder(spec: Spec, into: Path) -> Path:
     """Writes the small model folder of `spec` as `into/NAME`, without weights, and returns it.
 
-    A hub folder's own Python files are kept as ``NAME.py.txt``: they are the model's data, not our code.
+    A hub folder's own Python files are kept as ``NAME.py.txt``: they are the model's data, not our code. A
+    checkpoint that ships with the model is copied as it is, with its weights.
 
     Raises:
         SpecError: the spec describes no small folder, or names files that are not there.
     """
     folder = into / spec.name
-    _write_files(spec, small_of(spec).files, folder)
+    small = small_of(spec)
+    if small.checkpoint is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in _checkpoint(spec, small.checkpoint).iterdir():
+            shutil.copyfile(path, folder / path.name)
+        return folder
+    assert small.files is not None
+    _write_files(spec, small.files, folder)
     return folder
 
 
@@ -57,13 +68,16 @@ def build_small_model(spec: Spec, into: Path | None = None) -> Path:
 
     vLLM loads it the ordinary way (``load_format="auto"``), and so does transformers, from the folder that
     `third_party_folder` gives. Without `into` it stands in the user's cache. A folder that was made from
-    other files, seeds or versions is made anew. It is there whole, or not at all.
+    other files, seeds or versions is made anew. It is there whole, or not at all. A checkpoint that ships
+    with the model is taken from where it lies; with `into` it is copied.
 
     Raises:
         SpecError: the spec describes no small folder, or one that transformers cannot make.
         UsageError: transformers is not installed, or `into/NAME` is something else.
     """
-    small_of(spec)
+    checkpoint = small_of(spec).checkpoint
+    if checkpoint is not None:
+        return _checkpoint(spec, checkpoint) if into is None else write_small_folder(spec, into.resolve())
     if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
         raise UsageError(
             "weights are made with transformers: install the engine group (uv sync --group engine)"
@@ -101,10 +115,50 @@ def _write_files(spec: Spec, files: str, folder: Path) -> None:
         for path in sorted((spec.path.parent / files).iterdir()):
             if path.is_file():
                 (folder / path.name.removesuffix(".txt")).write_bytes(path.read_bytes())
-        packed = (spec.path.parent / small_of(spec).tokenizer).read_bytes()
-        (folder / "tokenizer.json").write_bytes(lzma.decompress(packed))
-    except (OSError, lzma.LZMAError) as error:
+        tokenizer = lzma.decompress(_packed_tokenizer(spec).read_bytes())
+        added = small_of(spec).adds
+        (folder / "tokenizer.json").write_bytes(_with_tokens(tokenizer, added) if added else tokenizer)
+    except (OSError, ValueError, KeyError, lzma.LZMAError) as error:
         raise SpecError(f"{spec.where('small')}: cannot build the small model folder: {error}") from None
+
+
+def _packed_tokenizer(spec: Spec) -> Path:
+    named = small_of(spec).tokenizer
+    assert spec.path is not None
+    assert named is not None
+    return spec.path.parent / named
+
+
+def _with_tokens(tokenizer: bytes, added: Sequence[AddedToken]) -> bytes:
+    """A tokenizer.json with more tokens, as tokenizers adds them: one that is there keeps its number."""
+    content = json.loads(tokenizer)
+    entries = {each["content"]: each for each in content["added_tokens"]}
+    ids = dict(content["model"]["vocab"]) | {text: each["id"] for text, each in entries.items()}
+    for each in added:
+        for text in each.texts:
+            ids.setdefault(text, len(ids))
+            entries[text] = {
+                "id": ids[text],
+                "content": text,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": each.special,
+            }
+    content["added_tokens"] = sorted(entries.values(), key=lambda entry: entry["id"])
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+def _checkpoint(spec: Spec, path: str) -> Path:
+    """The folder of a checkpoint that ships with the model's own package."""
+    assert spec.plugin is not None
+    where = spec.where("small", "checkpoint")
+    plugin = find_plugin(spec.plugin.package, spec.plugin.installed_as, beside=None, where=where)
+    folder = plugin.root / path
+    if not (folder / "config.json").is_file():
+        raise SpecError(f"{where}: {plugin.words} has no checkpoint in {path}")
+    return folder
 
 
 def _make_weights(spec: Spec, folder: Path) -> None:
@@ -119,6 +173,7 @@ def _make_weights(spec: Spec, folder: Path) -> None:
         "own_out": str(own / WEIGHTS) if own != folder else None,
         "seed": small.weights.seed,
         "gains": [(gain.names, gain.factor) for gain in small.weights.gains],
+        "imports": small.third_party.imports,
         "names": [(renaming.from_, renaming.to) for renaming in small.third_party.names],
     }
     failure = run_module(_MAKER, json.dumps(plan))
@@ -132,16 +187,17 @@ def _key(spec: Spec) -> dict[str, str]:
     assert spec.path is not None
     home = spec.path.parent
     facts = small.model_dump(
-        mode="json", include={"weights": True, "third_party": {"model", "files", "names"}}
+        mode="json",
+        include={"weights": True, "adds": True, "third_party": {"model", "imports", "files", "names"}},
     )
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    folders = [home / small.files, *([home / small.third_party.files] if small.third_party.files else [])]
+    folders = [home / named for named in (small.files, small.third_party.files) if named]
     maker = importlib.util.find_spec(_MAKER)
     assert maker is not None
     assert maker.origin is not None
     try:
         files = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()]
-        for path in [*files, home / small.tokenizer, Path(maker.origin)]:
+        for path in [*files, _packed_tokenizer(spec), Path(maker.origin)]:
             digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
     except OSError as error:
         raise SpecError(f"{spec.where('small')}: cannot build the small model folder: {error}") from None

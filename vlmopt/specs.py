@@ -19,12 +19,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Pr
 from vlmopt import yamlfile
 from vlmopt.errors import SpecError, UsageError
 from vlmopt.folders import specs_folder
-from vlmopt.treepath import tree_path
+from vlmopt.treepath import VLLM, package_of, tree_path
 
 SpecName = Annotated[str, Field(pattern=r"^[a-z0-9]+([.-][a-z0-9]+)*$")]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-ModulePath = Annotated[str, Field(pattern=r"^vllm/.+\.py$"), AfterValidator(tree_path)]
 Module = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
+Distribution = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
 HubId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")]
 
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -65,6 +65,37 @@ Parameter = Annotated[
     AfterValidator(_literal_or_attribute),
     Field(description="A literal, or {attribute: dotted.path} to read it from the Hugging Face processor."),
 ]
+
+
+def _in_its_package(path: str) -> str:
+    return tree_path(path, (package_of(path),))
+
+
+ModulePath = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*/.+\.py$"), AfterValidator(_in_its_package)]
+
+
+class Plugin(_Facts):
+    """The package outside of vLLM that the model comes from.
+
+    It registers the model with vLLM through the entry point `vllm.general_plugins`, and the fork overlays it
+    beside vLLM.
+    """
+
+    package: Annotated[Identifier, Field(description="Its top-level package.")]
+    distribution: Annotated[
+        Distribution | None, Field(description="The name that it is installed under, if not the package's.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _is_outside_of_vllm(self) -> Plugin:
+        if self.package == VLLM:
+            raise ValueError("package is vllm itself; leave plugin out for a model of vLLM's own")
+        return self
+
+    @property
+    def installed_as(self) -> str:
+        """The name of its distribution."""
+        return self.distribution or self.package
 
 
 class ModelFacts(BaseModel):
@@ -251,20 +282,51 @@ class GoldenFacts(_Facts):
     ] = False
 
 
+class AddedToken(_Facts):
+    """A token that the model adds to the vocabulary of its tokenizer, or a row of numbered ones."""
+
+    token: Annotated[str, Field(min_length=1, description="Its text; of a row, with {} for the number.")]
+    count: Annotated[int | None, Field(ge=1, description="How many there are, numbered from 0.")] = None
+    special: Annotated[bool, Field(description="Whether decoding may leave it out.")] = False
+
+    @property
+    def texts(self) -> list[str]:
+        """The token, or all of its row."""
+        return [self.token] if self.count is None else [self.token.format(n) for n in range(self.count)]
+
+
 class Small(_Facts):
     """A small model folder: geometry, tokenizer and placeholders of the model, towers shrunk, seeded weights.
 
-    Paths are relative to the spec's file.
+    Paths are relative to the spec's file. A model that is small itself names its own checkpoint instead.
     """
 
-    files: Annotated[str, Field(description="Folder of the files that are copied; NAME.txt becomes NAME.")]
-    tokenizer: Annotated[str, Field(description="tokenizer.json, packed with xz.")]
+    checkpoint: Annotated[
+        str | None,
+        Field(description="Folder in the plug-in's package, PACKAGE/..., taken as it is, with weights."),
+    ] = None
+    files: Annotated[
+        str | None, Field(description="Folder of the files that are copied; NAME.txt becomes NAME.")
+    ] = None
+    tokenizer: Annotated[str | None, Field(description="tokenizer.json, packed with xz.")] = None
+    adds: Annotated[
+        list[AddedToken], Field(description="What the tokenizer lacks, in the order in which it is added.")
+    ] = Field(default_factory=list)
     trust_remote_code: Annotated[
         bool, Field(description="Whether the folder's own Python must be run to load its configuration.")
     ] = False
     weights: Weights = Field(default_factory=Weights)
     third_party: ThirdParty = Field(default_factory=ThirdParty)
     golden: GoldenFacts = Field(default_factory=GoldenFacts)
+
+    @model_validator(mode="after")
+    def _is_made_or_there(self) -> Small:
+        if self.checkpoint is None and (self.files is None or self.tokenizer is None):
+            raise ValueError("small needs files and tokenizer, or a checkpoint")
+        made = self.files or self.tokenizer or self.adds or self.third_party.files
+        if self.checkpoint is not None and made:
+            raise ValueError("small has a checkpoint; files, tokenizer and adds are of a folder that is made")
+        return self
 
 
 class Spec(_Facts):
@@ -279,6 +341,7 @@ class Spec(_Facts):
     parameters: Annotated[
         float | None, Field(gt=0, description="Number of weights, for the FP8 cost report.")
     ] = None
+    plugin: Plugin | None = None
     model: ModelFacts
     placeholder: Placeholder | None = None
     images: Images
@@ -286,6 +349,24 @@ class Spec(_Facts):
     small: Small | None = None
 
     _document: yamlfile.Document | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _modules_are_in_named_packages(self) -> Spec:
+        for path in (self.model.module, self.model.processor_module):
+            package = package_of(path)
+            if package not in self.packages:
+                raise ValueError(
+                    f"model: {path} is outside of vLLM; name its package: plugin: {{package: {package}}}"
+                )
+        checkpoint = self.small.checkpoint if self.small else None
+        if checkpoint is not None and package_of(checkpoint) not in self.packages[1:]:
+            raise ValueError(f"small.checkpoint: {checkpoint} is not in a plug-in's package, PACKAGE/...")
+        return self
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that its modules may be in, vLLM's first."""
+        return (VLLM, self.plugin.package) if self.plugin else (VLLM,)
 
     @property
     def path(self) -> Path | None:

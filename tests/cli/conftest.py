@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from vlmopt.specs import Spec, list_specs
+from tests.support.models import own_specs
+from vlmopt.specs import Spec
 
 from .command import Done, vlmopt
 
@@ -21,7 +22,7 @@ class Applied(NamedTuple):
 @pytest.fixture(scope="session")
 def spec() -> Spec:
     """A spec that comes with vlmopt."""
-    return list_specs()[0]
+    return own_specs()[0]
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,16 @@ def test_apply_by_hub_id_as_json_gives_the_same_bytes(applied: Applied, tmp_path
     done = vlmopt("apply", "--model", applied.spec.hub[0], "--out", out, "--json")
     assert done.code == 0
     said = json.loads(done.out)
-    assert list(said) == ["fork", "spec", "architecture", "vllm", "recipes", "files", "new_files"]
+    assert list(said) == [
+        "fork",
+        "spec",
+        "architecture",
+        "vllm",
+        "plugin",
+        "recipes",
+        "files",
+        "new_files",
+    ]
     assert said["fork"] == str(out)
     assert set(said["vllm"]) == {"version", "build", "kind", "location"}
     for recipe in said["recipes"]:
@@ -131,7 +140,8 @@ def test_diff_gives_patches_that_git_takes(applied: Applied, tmp_path: Path) -> 
     done = vlmopt("diff", applied.fork, "--json")
     assert done.code == 0
     said = json.loads(done.out)
-    assert list(said) == ["fork", "spec", "vllm", "recipes", "changed", "verification", "measured", "patches"]
+    keys = ["fork", "spec", "vllm", "plugin", "recipes", "changed", "verification", "measured", "patches"]
+    assert list(said) == keys
     name = said["patches"][0]["id"]
     shown = vlmopt("diff", applied.fork, "--recipe", name)
     assert said["patches"][0]["diff"] in shown.out

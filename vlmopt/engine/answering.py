@@ -5,15 +5,19 @@ Imports torch, but no vLLM of its own: it is there already, or comes with the ha
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import pickle
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import blake3
 import torch
 
 from vlmopt.engine.protocol import Error, Hello, Load, Message, Tensor
+from vlmopt.sources.local import LOCK_NAME
 
 
 def answer_messages(
@@ -25,7 +29,9 @@ def answer_messages(
 
     torch.set_num_threads(1)
     pipe = Connection(descriptor)
-    pipe.send_bytes(pickle.dumps(Hello(vllm.__file__, vllm.__version__, current_platform.device_type)))
+    plugin = _overlaid_plugin(Path(vllm.__file__).parents[1])
+    hello = Hello(vllm.__file__, vllm.__version__, current_platform.device_type, plugin)
+    pipe.send_bytes(pickle.dumps(hello))
     loaded: dict[str, Any] = {}
     model: Any = None
     while True:
@@ -45,6 +51,16 @@ def answer_messages(
         else:
             reply = answer(model, message)
         pipe.send_bytes(pickle.dumps(reply, protocol=5))
+
+
+def _overlaid_plugin(home: Path) -> str | None:
+    """Where Python finds the plug-in that the fork in `home` overlays; None for stock, and without one."""
+    try:
+        plugin = json.loads((home / LOCK_NAME).read_text("utf-8")).get("plugin")
+    except (OSError, ValueError):
+        return None
+    found = importlib.util.find_spec(plugin["package"]) if plugin else None
+    return None if found is None else found.origin
 
 
 def tensors_in(value: Any, data: bool, name: str = "") -> Iterator[tuple[str, Tensor]]:

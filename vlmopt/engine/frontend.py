@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,9 +21,11 @@ from vllm.multimodal.inputs import MultiModalKwargsItem
 from vllm.multimodal.media import ImageMediaIO
 from vllm.multimodal.utils import argsort_mm_positions, group_and_batch_mm_kwargs
 from vllm.platforms import current_platform
+from vllm.plugins import load_general_plugins
 from vllm.v1.serial_utils import MsgpackDecoder, MsgpackEncoder
 
 from vlmopt.engine.answering import answer_messages, describe_error, tensors_in
+from vlmopt.engine.length import prompt_length
 from vlmopt.engine.protocol import (
     Batch,
     Load,
@@ -57,10 +60,11 @@ class Frontend:
     """vLLM's frontend for one model, without a server: from a request to what an engine process receives."""
 
     def __init__(self, message: Load) -> None:
+        load_general_plugins()  # an engine does it by itself
         usual = {
             "tokenizer": message.folder,
             "dtype": "bfloat16",
-            "max_model_len": 8192,
+            "max_model_len": prompt_length(Path(message.folder)),
             "mm_processor_cache_gb": 1,
             "seed": 0,
         }

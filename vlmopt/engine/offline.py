@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the model is in this process: what enters it can be seen
@@ -18,6 +19,7 @@ from vllm.platforms import current_platform
 
 from vlmopt.engine.answering import answer_messages, describe_error, describe_tensor, tensors_in
 from vlmopt.engine.frontend import Frontend, open_images
+from vlmopt.engine.length import LONGEST, prompt_length
 from vlmopt.engine.protocol import (
     About,
     Answer,
@@ -38,15 +40,13 @@ from vlmopt.engine.protocol import (
     Wait,
 )
 
-MAX_MODEL_LEN = 8192
 SWITCH = "mm_device_do_normalize"
 LOGPROBS = 5
 SETTINGS: dict[str, Any] = {
     "dtype": "bfloat16",
     "enforce_eager": True,
     "enable_prefix_caching": False,
-    "max_model_len": MAX_MODEL_LEN,
-    "max_num_batched_tokens": MAX_MODEL_LEN,
+    "max_num_batched_tokens": LONGEST,
     "limit_mm_per_prompt": {"image": 4},
     "skip_mm_profiling": True,
     "seed": 0,
@@ -57,7 +57,8 @@ class Engine:
     """The offline ``LLM`` for one model. `Load.config` holds further arguments of ``LLM``."""
 
     def __init__(self, message: Load) -> None:
-        self.settings = SETTINGS | dict(message.config)
+        length = {"max_model_len": prompt_length(Path(message.folder))}
+        self.settings = SETTINGS | length | dict(message.config)
         self.llm = LLM(message.folder, trust_remote_code=message.trust_remote_code, **self.settings)
         # The frontend's own settings are those of the engine's model.
         known = {"dtype", "max_model_len", "seed", "limit_mm_per_prompt", "mm_processor_kwargs"} | {SWITCH}

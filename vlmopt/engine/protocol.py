@@ -235,11 +235,15 @@ class About:
 
 @dataclass(frozen=True)
 class Hello:
-    """The first message of a worker: where its vLLM was imported from, its version, its kind of device."""
+    """The first message of a worker: where its vLLM was imported from, its version, its kind of device.
+
+    `plugin` is where the package that a fork overlays beside vLLM is imported from; None where there is none.
+    """
 
     vllm: str
     version: str
     device: str
+    plugin: str | None = None
 
 
 @dataclass(frozen=True)

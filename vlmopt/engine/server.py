@@ -15,6 +15,7 @@ import httpx
 
 from vlmopt.engine.child import Child, ChildError, Closing
 from vlmopt.engine.environment import engine_environment
+from vlmopt.engine.length import LONGEST, prompt_length
 
 START_S, ANSWER_S, STOP_S = 600, 300, 20
 MODEL = "model"
@@ -23,7 +24,7 @@ MODEL = "model"
 COMMAND = (sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model")
 SETTINGS = (
     *("--served-model-name", MODEL, "--seed", "0", "--enforce-eager", "--no-enable-prefix-caching"),
-    *("--max-model-len", "8192", "--max-num-batched-tokens", "8192", "--skip-mm-profiling"),
+    *("--max-num-batched-tokens", str(LONGEST), "--skip-mm-profiling"),
     *("--mm-processor-cache-gb", "1", "--trust-request-mm-kwargs"),
 )
 
@@ -64,7 +65,8 @@ class Server(Closing):
         self._scratch = tempfile.TemporaryDirectory(prefix="server-")
         scratch = Path(self._scratch.name)
         socket = scratch / "socket"
-        options = [*SETTINGS, "--dtype", dtype, "--uds", str(socket), *more]
+        length = str(prompt_length(folder))
+        options = [*SETTINGS, "--max-model-len", length, "--dtype", dtype, "--uds", str(socket), *more]
         options += ["--trust-remote-code"] if trust_remote_code else []
         options += ["--allowed-local-media-path", str(media.resolve())] if media else []
         self.name = "stock's server" if fork is None else f"the server of the fork {fork}"

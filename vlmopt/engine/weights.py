@@ -11,6 +11,7 @@ small that every prompt gets the same answer.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import re
 import sys
@@ -32,6 +33,7 @@ class WeightPlan:
     `folder` holds the configuration of transformers' own model; `out` is the hub checkpoint's file, and
     `own_out`, where the two layouts differ, a file under the names that transformers itself saves.
     `names` maps those names to the hub's: (pattern, replacement), of which the first that matches counts.
+    `imports` is a module that makes it known to transformers.
     Tensors that are given one name are joined along their first dimension, in the order of the pairs.
     `gains` multiplies the values of tensors whose name a pattern is found in.
     """
@@ -43,10 +45,13 @@ class WeightPlan:
     seed: int
     gains: Sequence[tuple[str, float]]
     names: Sequence[tuple[str, str]]
+    imports: str | None = None
 
 
 def main(plan: WeightPlan) -> None:
     """Writes the files of a plan."""
+    if plan.imports is not None:
+        importlib.import_module(plan.imports)
     tensors = {
         name: _values(plan, name, tuple(tensor.shape)).to(tensor.dtype)
         for name, tensor in sorted(_checkpoint(plan).items())

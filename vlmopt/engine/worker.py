@@ -90,10 +90,16 @@ class Worker(Closing):
         """Waits until the worker is ready. Raises WorkerDiedError when its vLLM is not the one asked for."""
         if self._hello is None:
             self._hello = self._receive(START_S)
-            home = Path(self._hello.vllm).parents[1]
-            if self._fork is not None and home != self._fork.resolve():
-                raise WorkerDiedError(f"the worker imported vLLM from {home}, not from {self._fork}", "")
+            if self._fork is not None:
+                self._check_home(self._fork.resolve(), self._hello)
         return self._hello
+
+    @staticmethod
+    def _check_home(fork: Path, hello: Hello) -> None:
+        for what, file in (("vLLM", hello.vllm), ("the plug-in", hello.plugin)):
+            home = Path(file).parents[1] if file else fork
+            if home != fork:
+                raise WorkerDiedError(f"the worker imported {what} from {home}, not from {fork}", "")
 
     def load(self, folder: Path, *, trust_remote_code: bool = False, **config: Any) -> None:
         """Makes the model in `folder` the one that is asked from now on. Loaded models stay loaded.

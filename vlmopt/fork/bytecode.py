@@ -20,7 +20,8 @@ def share_bytecode(fork: Path, prefix: Path | None = None) -> None:
         fork: a fork's folder, absolute.
         prefix: PYTHONPYCACHEPREFIX of the process that will import it.
     """
-    for folder, _, names in os.walk(fork / "vllm"):
+    packages = [file.parent for file in fork.glob("*/__init__.py")]  # vllm, and what plugs into it
+    for folder, _, names in (entry for package in packages for entry in os.walk(package)):
         ours = _cache(folder, prefix)
         there = set(os.listdir(ours)) if os.path.isdir(ours) else set()
         for name in names:

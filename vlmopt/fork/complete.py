@@ -12,6 +12,7 @@ from vlmopt.fork.lock import Fork, LockedStock, sha256
 from vlmopt.fork.write import write_text
 from vlmopt.sources import find_installed
 from vlmopt.sources.local import LOCK_NAME
+from vlmopt.treepath import VLLM, package_of
 
 
 def complete_links(fork: Fork) -> Fork:
@@ -35,7 +36,11 @@ def complete_links(fork: Fork) -> Fork:
             f"{wanted}, but vLLM {installed.version} is installed: install {version}, or run `vlmopt apply` "
             "with --vllm installed"
         )
-    befores = {path: entry["before"] for path, entry in fork.lock.files.items() if entry["before"]}
+    befores = {
+        path: entry["before"]
+        for path, entry in fork.lock.files.items()
+        if entry["before"] and package_of(path) == VLLM
+    }
     for path, before in sorted(befores.items()):
         if not installed.exists(path) or sha256(installed.read(path)) != before:
             raise SourceError(

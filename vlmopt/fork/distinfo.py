@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vlmopt.sources import InstalledPlugin
 
 _DEFAULT_ENTRY_POINTS = "[console_scripts]\nvllm = vllm.entrypoints.cli.main:main\n"
 
@@ -28,16 +32,29 @@ def dist_info(version: str, build: str, stock: Mapping[str, str]) -> dict[str, s
     """
     tagged = fork_version(version, build)
     files = dict(stock)
-    files["METADATA"] = _metadata(stock.get("METADATA", ""), tagged)
+    files["METADATA"] = _metadata(stock.get("METADATA", ""), "vllm", tagged)
     files["INSTALLER"] = "vlmopt\n"
     if "vllm.entrypoints" not in files.get("entry_points.txt", ""):
         files["entry_points.txt"] = _DEFAULT_ENTRY_POINTS
     return {f"vllm-{tagged}.dist-info/{name}": text for name, text in files.items()}
 
 
-def _metadata(text: str, version: str) -> str:
+def plugin_info(plugin: InstalledPlugin) -> dict[str, str]:
+    """Files of the dist-info folder of a fork's plug-in, by their path in the fork.
+
+    With its entry points, by which vLLM finds it, and a version that says whose it is.
+    """
+    tagged = fork_version(plugin.version, "")
+    files = dict(plugin.metadata())
+    files["METADATA"] = _metadata(files.get("METADATA", ""), plugin.distribution, tagged)
+    files["INSTALLER"] = "vlmopt\n"
+    name = re.sub(r"[-_.]+", "_", plugin.distribution)
+    return {f"{name}-{tagged}.dist-info/{path}": text for path, text in files.items()}
+
+
+def _metadata(text: str, name: str, version: str) -> str:
     header, blank, description = text.partition("\n\n")
-    own = {"Name": "vllm", "Version": version}
+    own = {"Name": name, "Version": version}
     if not header.startswith("Metadata-Version:"):
         return "Metadata-Version: 2.1\n" + "".join(f"{key}: {value}\n" for key, value in own.items())
     for key, value in own.items():

@@ -60,8 +60,8 @@ def fork_environment(fork: Fork, environment: Mapping[str, str]) -> dict[str, st
     changed = dict(environment)
     changed["PYTHONPATH"] = _prepend(str(fork.path), environment.get("PYTHONPATH"))
     changed["PATH"] = _prepend(str(Path(_python(fork)).parent), environment.get("PATH", os.defpath))
-    if Path("vllm", "__init__.py").is_file():
-        # `python -m` and `python -c` put the current folder before the fork, and it holds a vllm.
+    if any(Path(package, "__init__.py").is_file() for package in fork.lock.packages):
+        # `python -m` and `python -c` put the current folder before the fork, and it holds a vllm of its own.
         changed["PYTHONSAFEPATH"] = "1"
     return changed
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from vlmopt.sources import Progress
+from vlmopt.treepath import VLLM
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
@@ -20,6 +21,7 @@ def lay_stock(
     fork: Path,
     changed: Collection[str],
     *,
+    package: str = VLLM,
     copy: bool = False,
     earlier: Path | None = None,
     progress: Progress | None = None,
@@ -30,6 +32,7 @@ def lay_stock(
         root: folder that holds stock's `vllm/`; only read.
         fork: folder of the fork.
         changed: tree paths that the fork has of its own.
+        package: what to lay in place of `vllm`: a package that plugs into it.
         copy: copy the files instead of linking to them.
         earlier: a fork whose links may be shared: they outlive it, and removing it is then fast.
         progress: called while files are copied; linking takes a tenth of a second.
@@ -37,7 +40,7 @@ def lay_stock(
     Raises:
         OSError: a file cannot be written.
     """
-    folders, files = stock_entries(root)
+    folders, files = stock_entries(root, package)
     for folder in folders:
         make_folder(fork / folder)
     for done, path in enumerate(files, 1):
@@ -50,7 +53,7 @@ def lay_stock(
         else:
             _link(f"{root}/{path}", f"{fork}/{path}", f"{earlier}/{path}" if earlier else None)
         if copy and progress:
-            progress("Copying vLLM", done, len(files))
+            progress(f"Copying {package}", done, len(files))
 
 
 def _link(target: str, place: str, earlier: str | None) -> None:
@@ -64,14 +67,14 @@ def _link(target: str, place: str, earlier: str | None) -> None:
         os.symlink(target, place)
 
 
-def stock_entries(root: Path) -> tuple[list[str], list[str]]:
-    """Folders and files of `root/vllm` by tree path, without compiled Python.
+def stock_entries(root: Path, package: str = VLLM) -> tuple[list[str], list[str]]:
+    """Folders and files of `root/vllm`, or of another package there, by tree path, without compiled Python.
 
     Links to folders are followed.
     """
     folders, files = [], []
     seen: set[str] = set()
-    for folder, names, here in os.walk(root / "vllm", followlinks=True):
+    for folder, names, here in os.walk(root / package, followlinks=True):
         real = os.path.realpath(folder)
         if real in seen:  # a link back to a folder above
             names.clear()

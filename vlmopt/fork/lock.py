@@ -12,6 +12,7 @@ from typing import Any
 
 from vlmopt.errors import SourceError
 from vlmopt.sources.local import LOCK_NAME
+from vlmopt.treepath import VLLM
 
 FORMAT = 1
 
@@ -54,6 +55,37 @@ class LockedStock:
 
 
 @dataclass(frozen=True)
+class LockedPlugin:
+    """The package outside of vLLM that the fork overlays too.
+
+    Attributes:
+        package: its top-level package, the folder's name in the fork.
+        distribution: the name that it was installed under.
+        version: its version.
+        kind: `installed`, or `editable` where it is used from its sources.
+        location: where it lay, for messages.
+        root: folder that holds the package that is linked to; None for copies.
+        sha256: files of it that must stay as they are, by tree path; compared when the fork is imported.
+        modules: sha256 of the names of its Python files (`vlmopt.runtime.guard.modules`), compared then too:
+            a new file has no link in the fork. Empty for copies.
+    """
+
+    package: str
+    distribution: str
+    version: str
+    kind: str
+    location: str
+    root: str | None
+    sha256: dict[str, str]
+    modules: str
+
+    @property
+    def words(self) -> str:
+        """Name, version and where it lay."""
+        return f"{self.distribution} {self.version} ({self.kind}, {self.location})"
+
+
+@dataclass(frozen=True)
 class Lock:
     """The content of `vlmopt.lock.json`.
 
@@ -64,6 +96,7 @@ class Lock:
         rules: every rule of the plan, in order.
         files: sha256 `before` and `after` of each file that is not stock's; `before` is None for a new file.
         stock: where the rest comes from.
+        plugin: the package outside of vLLM that the model comes from; None for a model of vLLM's own.
     """
 
     vlmopt: str
@@ -72,6 +105,12 @@ class Lock:
     rules: list[LockedRule]
     files: dict[str, dict[str, str | None]]
     stock: LockedStock
+    plugin: LockedPlugin | None = None
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that the fork overlays."""
+        return (VLLM, self.plugin.package) if self.plugin else (VLLM,)
 
     def to_json(self) -> str:
         """Sorted, so that the same plan gives the same bytes."""
@@ -88,6 +127,7 @@ class Lock:
             raise ValueError("another format")
         data["rules"] = [_rule(rule) for rule in data["rules"]]
         data["stock"] = LockedStock(**data["stock"])
+        data["plugin"] = LockedPlugin(**data["plugin"]) if data.get("plugin") else None
         return cls(**data)
 
 

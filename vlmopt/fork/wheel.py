@@ -1,4 +1,8 @@
-"""Builds an installable wheel from a fork (PEP 427)."""
+"""Builds an installable wheel from a fork (PEP 427).
+
+A fork that overlays a plug-in beside vLLM becomes two wheels, one of each distribution: a wheel with both
+would lay files over those of the plug-in's own.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import sysconfig
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +23,7 @@ from vlmopt.fork.complete import complete_links
 from vlmopt.fork.distinfo import fork_version
 from vlmopt.fork.links import FILE_MODE, PROGRAM_MODE, stock_entries
 from vlmopt.fork.lock import Fork, own_version
+from vlmopt.fork.plugin import installed_plugin
 from vlmopt.runtime.guard import problem
 from vlmopt.sources import Progress
 
@@ -27,7 +33,7 @@ _WRITTEN_HERE = {"WHEEL", "RECORD", "INSTALLER"}
 
 
 def build_wheel(fork: Fork, out: Path, *, progress: Progress | None = None) -> Path:
-    """Builds the wheel of a fork: all of vLLM with the changes in it, nothing linked.
+    """Builds the wheel of a fork's vLLM: all of it with the changes in it, nothing linked.
 
     The same fork gives the same bytes. The file is written beside its place and renamed at the end.
 
@@ -43,21 +49,82 @@ def build_wheel(fork: Fork, out: Path, *, progress: Progress | None = None) -> P
         SourceError: the fork cannot be completed, or does not fit the vLLM beside it.
         UsageError: `out` is no place for a wheel, or cannot be written.
     """
-    fork = complete_links(fork)
-    trouble = problem(str(fork.path))
-    if trouble is not None:
-        raise SourceError(trouble)
-    files = stock_entries(fork.path)[1]
+    fork = _ready(fork)
     if out.is_dir():
         out = out / wheel_name(fork)
     elif out.suffix != ".whl":
         raise UsageError(f"{out} is no wheel's name: end it with .whl, or name a folder")
+    files = stock_entries(fork.path)[1]
+    info = f"vllm-{_version(fork)}.dist-info"
+    return _write(_Contents(fork.path, fork.path, files, info, _tag(fork), pure=False), out, progress)
+
+
+def build_plugin_wheel(fork: Fork, folder: Path, *, progress: Progress | None = None) -> Path | None:
+    """Builds the wheel of the plug-in that a fork overlays, with the changes in it, into a folder.
+
+    It holds every file that the plug-in's own wheel has laid, and its version has the local tag `vlmopt`.
+
+    Returns:
+        The wheel's path; None where there is no plug-in, or where it is used from its sources (editable):
+        then only its own build knows what belongs in its wheel, and the patches are to be taken there.
+
+    Raises:
+        SourceError: the plug-in is not installed any more, or does not fit the fork.
+        UsageError: the folder cannot be written.
+    """
+    plugin = fork.lock.plugin
+    if plugin is None or plugin.kind != "installed":
+        return None
+    fork = _ready(fork)
+    installed = installed_plugin(fork)
+    if installed.version != plugin.version:
+        raise SourceError(
+            f"{fork.path} was made with {plugin.words}, but {installed.words} is installed: "
+            "run `vlmopt apply` again"
+        )
+    (info,) = (path.name for path in fork.path.glob("*.dist-info") if not path.name.startswith("vllm-"))
+    files = [path for path in installed.files if not path.startswith("..") and ".dist-info/" not in path]
+    stem = info.removesuffix(".dist-info")
+    tag = "py3-none-any"
+    if any(path.endswith(".so") for path in files):
+        stated = re.search(r"^Tag: (\S+)$", installed.metadata().get("WHEEL", ""), re.MULTILINE)
+        tag = stated[1] if stated else _tag(fork)
+    contents = _Contents(fork.path, installed.root, files, info, tag, pure=tag.endswith("-any"))
+    return _write(contents, folder / f"{stem}-{tag}.whl", progress)
+
+
+def _ready(fork: Fork) -> Fork:
+    """The fork, whole. Raises SourceError when it cannot be made so, or does not fit what is beside it."""
+    fork = complete_links(fork)
+    trouble = problem(str(fork.path))
+    if trouble is not None:
+        raise SourceError(trouble)
+    return fork
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What a wheel holds: `files` from the fork or, where it has none of that name, from `beside`."""
+
+    fork: Path
+    beside: Path
+    files: list[str]
+    info: str
+    tag: str
+    pure: bool
+
+    def source(self, path: str) -> Path:
+        own = self.fork / path
+        return own if own.exists() else self.beside / path
+
+
+def _write(contents: _Contents, out: Path, progress: Progress | None) -> Path:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}-")
         try:
             with os.fdopen(handle, "wb") as file:
-                _pack(fork, files, file, progress)
+                _pack(contents, file, progress)
             os.chmod(unfinished, FILE_MODE)
             os.replace(unfinished, out)
         finally:
@@ -91,19 +158,19 @@ def _tag(fork: Fork) -> str:
     return f"{python}-{platform}"
 
 
-def _pack(fork: Fork, files: list[str], file: BinaryIO, progress: Progress | None) -> None:
-    info = f"vllm-{_version(fork)}.dist-info"
+def _pack(contents: _Contents, file: BinaryIO, progress: Progress | None) -> None:
+    info, files = contents.info, contents.files
     about = {
-        path.relative_to(fork.path).as_posix()
-        for path in (fork.path / info).rglob("*")
+        path.relative_to(contents.fork).as_posix()
+        for path in (contents.fork / info).rglob("*")
         if path.is_file() and path.name not in _WRITTEN_HERE
     }
-    total = sum((fork.path / path).stat().st_size for path in files)
+    total = sum(contents.source(path).stat().st_size for path in files)
     done = 0
     record = []
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in [*files, *sorted(about)]:
-            source = fork.path / path
+            source = contents.source(path)
             mode = PROGRAM_MODE if os.access(source, os.X_OK) else FILE_MODE
             digest = hashlib.sha256()
             size = 0
@@ -118,7 +185,7 @@ def _pack(fork: Fork, files: list[str], file: BinaryIO, progress: Progress | Non
             record.append(_record_line(path, digest.digest(), size))
         wheel = (
             f"Wheel-Version: 1.0\nGenerator: vlmopt ({own_version()})\n"
-            f"Root-Is-Purelib: false\nTag: {_tag(fork)}\n"
+            f"Root-Is-Purelib: {str(contents.pure).lower()}\nTag: {contents.tag}\n"
         ).encode()
         archive.writestr(_entry(f"{info}/WHEEL", FILE_MODE), wheel)
         record.append(_record_line(f"{info}/WHEEL", hashlib.sha256(wheel).digest(), len(wheel)))

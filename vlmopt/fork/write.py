@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from vlmopt.errors import DriftError, UsageError
 from vlmopt.folders import runtime_folder
-from vlmopt.fork.distinfo import dist_info
+from vlmopt.fork.distinfo import dist_info, plugin_info
 from vlmopt.fork.links import FILE_MODE, lay_stock, make_folder
-from vlmopt.fork.lock import Fork, Lock, LockedRule, LockedStock, own_version, sha256
+from vlmopt.fork.lock import Fork, Lock, LockedPlugin, LockedRule, LockedStock, own_version, sha256
 from vlmopt.fork.patches import patch_files
 from vlmopt.fork.staging import replacing
+from vlmopt.runtime.guard import modules
 from vlmopt.sources import Progress
 from vlmopt.sources.local import LOCK_NAME
+from vlmopt.treepath import VLLM, package_of
 
 if TYPE_CHECKING:
     from vlmopt.plan import Plan
@@ -57,8 +59,11 @@ def write_fork(
     root = plan.tree.root
     if root is None and copy:
         raise UsageError(f"nothing to copy: {plan.tree.location} is not unpacked here; leave --copy away")
+    plugin = plan.plugin
     if root is not None:
-        _check_outside(out, root)
+        _check_outside(out, root, VLLM)
+    if plugin is not None:
+        _check_outside(out, plugin.root, plugin.package)
     files = own_files(plan, report, copy=copy)
     with replacing(out) as staging:
         staging.chmod(0o755)
@@ -67,6 +72,17 @@ def write_fork(
         make_folder(staging / "patches")
         if root is not None:
             lay_stock(root, staging, files.keys(), copy=copy, earlier=out, progress=progress)
+        if plugin is not None:
+            # It is always on this machine, also where vLLM is not.
+            lay_stock(
+                plugin.root,
+                staging,
+                files.keys(),
+                package=plugin.package,
+                copy=copy,
+                earlier=out,
+                progress=progress,
+            )
     return Fork.open(out)
 
 
@@ -83,6 +99,7 @@ def own_files(plan: Plan, report: str, *, copy: bool) -> dict[str, str]:
         **changed,
         **patches,
         **dist_info(plan.tree.version, plan.tree.build, plan.tree.metadata()),
+        **(plugin_info(plan.plugin) if plan.plugin else {}),
         LOCK_NAME: _lock(plan, changed, list(patches), copy=copy).to_json(),
         "report.md": report,
     }
@@ -129,7 +146,7 @@ def _lock(plan: Plan, changed: Mapping[str, str], patches: list[str], *, copy: b
         path: {"before": sha256(befores[path]) if path in befores else None, "after": sha256(text)}
         for path, text in changed.items()
     }
-    watched = {path: sha256(text) for path, text in befores.items()}
+    watched = {path: sha256(text) for path, text in befores.items() if package_of(path) == VLLM}
     watched.update({path: sha256(tree.read(path)) for path in _VERSION_FILES if tree.exists(path)})
     linked = tree.root is not None and not copy
     return Lock(
@@ -149,13 +166,32 @@ def _lock(plan: Plan, changed: Mapping[str, str], patches: list[str], *, copy: b
             root=str(tree.root) if linked else None,
             sha256=watched if not copy else {},
         ),
+        plugin=_locked_plugin(plan, befores, copy=copy),
     )
 
 
-def _check_outside(out: Path, root: Path) -> None:
-    target, package = Path(os.path.realpath(out)), Path(os.path.realpath(root / "vllm"))
-    if target.is_relative_to(package) or package.is_relative_to(target):
-        raise UsageError(f"{out} would overwrite the vLLM in {root}: name another folder with --out")
+def _locked_plugin(plan: Plan, befores: Mapping[str, str], *, copy: bool) -> LockedPlugin | None:
+    plugin = plan.plugin
+    if plugin is None:
+        return None
+    watched = {path: sha256(text) for path, text in befores.items() if package_of(path) == plugin.package}
+    return LockedPlugin(
+        package=plugin.package,
+        distribution=plugin.distribution,
+        version=plugin.version,
+        kind=plugin.kind,
+        location=plugin.location,
+        root=None if copy else str(plugin.root),
+        sha256={} if copy else watched,
+        modules="" if copy else modules(plugin.location),
+    )
+
+
+def _check_outside(out: Path, root: Path, package: str) -> None:
+    target, stock = Path(os.path.realpath(out)), Path(os.path.realpath(root / package))
+    if target.is_relative_to(stock) or stock.is_relative_to(target):
+        what = "vLLM" if package == VLLM else package
+        raise UsageError(f"{out} would overwrite the {what} in {root}: name another folder with --out")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -16,7 +16,7 @@ from vlmopt.report import measured
 from vlmopt.report.evidence import UNMEASURED, UNVERIFIED, Evidence
 from vlmopt.report.flames import inline_flame
 from vlmopt.report.sides import Hunk, hunks
-from vlmopt.report.story import GUARD, Recipe
+from vlmopt.report.story import Recipe
 from vlmopt.report.versions import versions
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def page(review: Review) -> str:
         tables=measured.all_tables(review.evidence),
         flames=_flames(review.evidence),
         share=_share,
-        words={"guard": GUARD, "unverified": UNVERIFIED, "unmeasured": UNMEASURED},
+        words={"unverified": UNVERIFIED, "unmeasured": UNMEASURED},
         policy=_policy(style, script),
         style=Markup(style),
         script=Markup(script),

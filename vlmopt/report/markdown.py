@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from vlmopt.measure.bench_file import bench_path
 from vlmopt.report.evidence import UNMEASURED, UNVERIFIED, Evidence, Verified
 from vlmopt.report.measured import Table, all_tables, flame_words, headlines, noise_words, setting
-from vlmopt.report.story import GUARD, Fact, Recipe, Story, story_of_plan
+from vlmopt.report.story import Fact, Recipe, Story, story_of_plan
 from vlmopt.sources.local import LOCK_NAME
 from vlmopt.whole import write_whole
 
@@ -131,7 +131,7 @@ def _rest(story: Story) -> Iterator[str]:
     if story.new_files:
         yield "New files:"
         yield _list(f"`{path}`" for path in story.new_files)
-    yield GUARD
+    yield story.guard
     yield "## How to use it"
     yield "FORK is this folder."
     yield _list(f"{what}: `{command}`" for what, command in story.commands)

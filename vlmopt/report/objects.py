@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vlmopt.errors import VlmoptError
+    from vlmopt.fork import LockedPlugin
     from vlmopt.infer import Draft
     from vlmopt.plan import Plan
     from vlmopt.report.review import Review
     from vlmopt.rulecheck import Problem
     from vlmopt.rules import Rule
     from vlmopt.scan import Scan
+    from vlmopt.sources import InstalledPlugin
     from vlmopt.specs import Spec
 
 
@@ -27,6 +29,7 @@ def plan_object(plan: Plan, fork: Path) -> dict[str, Any]:
         "spec": plan.spec.name,
         "architecture": plan.spec.architecture,
         "vllm": {"version": tree.version, "build": tree.build, "kind": tree.kind, "location": tree.location},
+        "plugin": _plugin(plan.plugin),
         "recipes": [
             {
                 "id": each.rule.id,
@@ -43,6 +46,23 @@ def plan_object(plan: Plan, fork: Path) -> dict[str, Any]:
         ],
         "new_files": sorted(plan.runtime_files),
     }
+
+
+def wheel_object(wheel: Path, plugin: Path | None) -> dict[str, Any]:
+    """Of `wheel`."""
+    return {
+        "wheel": str(wheel),
+        "bytes": wheel.stat().st_size,
+        "plugin_wheel": None if plugin is None else str(plugin),
+    }
+
+
+def _plugin(plugin: InstalledPlugin | LockedPlugin | None) -> dict[str, str] | None:
+    """The package outside of vLLM that the model comes from; None for a model of vLLM's own."""
+    if plugin is None:
+        return None
+    keys = ("package", "distribution", "version", "kind", "location")
+    return {key: getattr(plugin, key) for key in keys}
 
 
 def scan_object(scan: Scan) -> dict[str, Any]:
@@ -73,6 +93,7 @@ def diff_object(review: Review) -> dict[str, Any]:
         "fork": str(fork.path),
         "spec": fork.lock.spec["name"],
         "vllm": dict(fork.lock.vllm),
+        "plugin": _plugin(fork.lock.plugin),
         "recipes": [
             {"id": rule.id, "status": rule.status, "contract": rule.contract, "reason": rule.reason}
             for rule in fork.lock.rules

@@ -11,7 +11,7 @@ from rich.text import Text
 from vlmopt.plan import Status
 from vlmopt.report.evidence import UNMEASURED, UNVERIFIED, Evidence, Verified
 from vlmopt.report.measured import all_tables, flame_words, headlines, noise_words, setting
-from vlmopt.report.story import GUARD, Fact, Recipe, Story
+from vlmopt.report.story import Fact, Recipe, Story
 from vlmopt.report.terminal import columns, diff_text, status_text
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _rest(story: Story) -> Iterator[RenderableType]:
         yield Text("New files:")
         yield from (Text(f"  {path}") for path in story.new_files)
     yield ""
-    yield Text(GUARD)
+    yield Text(story.guard)
     yield from _title("How to use it")
     yield Text("FORK is this folder.")
     yield from (Text(f"{what}: {command}") for what, command in story.commands)

@@ -16,9 +16,10 @@ from vlmopt.report.wording import build_words, contract_words
 from vlmopt.rules import Contract
 
 if TYPE_CHECKING:
-    from vlmopt.fork import Fork
+    from vlmopt.fork import Fork, LockedPlugin
     from vlmopt.fork.series import Patch
     from vlmopt.plan import Plan
+    from vlmopt.sources import InstalledPlugin
 
 APPLIED = "applied"
 GUARD = (
@@ -65,8 +66,19 @@ class Recipe:
 
 
 @dataclass(frozen=True)
+class Outside:
+    """The package outside of vLLM that the fork overlays too; `words` are its name, version and place."""
+
+    package: str
+    words: str
+
+
+@dataclass(frozen=True)
 class Story:
-    """All of it. `files` are those of vLLM that differ from stock, `new_files` those that are added."""
+    """All of it. `files` are those that differ from stock, `new_files` those that are added.
+
+    `plugin` is the package that the model comes from, where it is not vLLM's own.
+    """
 
     vlmopt: str
     vllm: str
@@ -79,6 +91,7 @@ class Story:
     recipes: tuple[Recipe, ...]
     files: tuple[ChangedFile, ...]
     new_files: tuple[str, ...]
+    plugin: Outside | None = None
 
     @property
     def applied(self) -> list[Recipe]:
@@ -98,7 +111,7 @@ class Story:
         """Who wrote the fork, and from what."""
         return (
             f"Written by vlmopt {self.vlmopt} from {self.location} ({self.kind}), for the spec {self.spec} "
-            f"({self.architecture})."
+            f"({self.architecture}{f', a model of {self.plugin.words}' if self.plugin else ''})."
         )
 
     @property
@@ -106,8 +119,8 @@ class Story:
         """How much was done."""
         added, removed = sum(f.added for f in self.files), sum(f.removed for f in self.files)
         return (
-            f"{len(self.applied)} of {len(self.recipes)} recipes were applied. Files of vLLM that change: "
-            f"{len(self.files)} (+{added} -{removed}). New files: {len(self.new_files)}."
+            f"{len(self.applied)} of {len(self.recipes)} recipes were applied. Files of {self._owners} that "
+            f"change: {len(self.files)} (+{added} -{removed}). New files: {len(self.new_files)}."
         )
 
     @property
@@ -125,7 +138,27 @@ class Story:
             ("Prove it equal to stock", "vlmopt verify FORK"),
             ("Measure it against stock", "vlmopt bench FORK"),
             ("Pack it", "vlmopt wheel FORK --out dist/"),
-            ("Take the patches alone, on a checkout of this release", "git am FORK/patches/*.patch"),
+            *self._patch_commands,
+        ]
+
+    @property
+    def guard(self) -> str:
+        """What the fork checks when it is imported."""
+        return GUARD if self.plugin is None else f"{GUARD} The same goes for {self.plugin.words}."
+
+    @property
+    def _owners(self) -> str:
+        return "vLLM" if self.plugin is None else f"vLLM and {self.plugin.package}"
+
+    @property
+    def _patch_commands(self) -> list[tuple[str, str]]:
+        what, command = "Take the patches alone, on a checkout of this release", "git am FORK/patches/*.patch"
+        if self.plugin is None:
+            return [(what, command)]
+        package = self.plugin.package
+        return [
+            (what, f"git apply --exclude='{package}/*' FORK/patches/*.patch"),
+            (f"The same in {package}'s sources", f"git apply --include='{package}/*' FORK/patches/*.patch"),
         ]
 
 
@@ -157,6 +190,7 @@ def story_of_plan(plan: Plan) -> Story:
         ),
         files=tuple(changed_files(plan)),
         new_files=tuple(sorted(plan.runtime_files)),
+        plugin=_outside(plan.plugin),
     )
 
 
@@ -175,7 +209,12 @@ def story_of_fork(fork: Fork, patches: Mapping[str, Patch]) -> Story:
         recipes=_recipes(lock, patches),
         files=tuple(changed_in_series(fork, patches)),
         new_files=tuple(sorted(f.path for patch in patches.values() for f in patch.files if f.is_new)),
+        plugin=_outside(lock.plugin),
     )
+
+
+def _outside(plugin: InstalledPlugin | LockedPlugin | None) -> Outside | None:
+    return None if plugin is None else Outside(plugin.package, plugin.words)
 
 
 def _recipes(lock: Lock, patches: Mapping[str, Patch]) -> tuple[Recipe, ...]:

@@ -58,6 +58,8 @@ def status_text(status: Status) -> Text:
 def plan_tables(plan: Plan) -> RenderableType:
     """What became of each recipe, and which files changed."""
     title = Text(f"{plan.spec.title} on vLLM {build_name(plan.tree)}, {plan.tree.location}", style="bold")
+    if plan.plugin is not None:
+        title.append(f"\nA model of {plan.plugin.words}")
     statuses = columns(
         ("recipe", "status", "contract", "why"),
         [(e.rule.id, status_text(e.status), e.rule.contract.value, e.reason) for e in plan.rules],
@@ -77,6 +79,18 @@ def next_steps(plan: Plan, fork: Fork) -> RenderableType:
     review = ("review", f"vlmopt diff {folder}")
     lines = [Text.assemble((f"{name:<8}", "bold"), value) for name, value in [*rows, review]]
     return Group("", *lines)
+
+
+def unpacked_plugin(fork: Fork, wheel: Path | None) -> str:
+    """What is not in the wheels of a fork whose plug-in is used from its sources; "" where nothing is."""
+    plugin = fork.lock.plugin
+    if plugin is None or wheel is not None:
+        return ""
+    return (
+        f"this wheel holds vLLM alone: {plugin.words} is used from its sources. Without its patches the "
+        "model runs as with stock; to take them in those sources: "
+        f"git apply --include='{plugin.package}/*' {_shown(fork.path)}/patches/*.patch"
+    )
 
 
 def _shown(path: Path) -> str:

@@ -2,7 +2,9 @@
 
 A fork is links into an installed vLLM, or into a checkout, with a few changed files among them. When that
 vLLM is upgraded or removed afterwards, the changed files no longer fit the rest; an import must say so at
-once. It costs 3 ms: the sha256 of the version file and of each file that was changed.
+once. It costs 3 ms: the sha256 of the version file and of each file that was changed. The same goes for a
+package that plugs into vLLM, where the fork overlays one too; a Python file that it has gained since has no
+link in the fork, so the names of all of them are compared as well.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from typing import Any
+
+_AGAIN = "run `vlmopt apply` again"
 
 
 def check() -> None:
@@ -44,15 +49,37 @@ def problem(fork: str) -> str | None:
             f"the fork {fork} holds the changed files alone; start it with `vlmopt run {fork} -- ...`, "
             f"which adds the rest from an installed vLLM {version}"
         )
+    trouble = _changed(fork, stock, f"vLLM {version}")
+    plugin = lock.get("plugin")
+    if trouble is not None or plugin is None:
+        return trouble
+    name = "{distribution} {version}".format(**plugin)
+    trouble = _changed(fork, plugin, name)
+    if trouble is None and plugin["modules"]:
+        package = os.path.join(plugin["root"], plugin["package"])
+        if modules(package) != plugin["modules"]:
+            return f"{package} has other Python files than the fork {fork} ({name}) has; {_AGAIN}"
+    return trouble
+
+
+def modules(package: str) -> str:
+    """The sha256 of the names of a package's Python files."""
+    names = []
+    for folder, _, files in os.walk(package):
+        inside = os.path.relpath(folder, package)
+        names += [f"{inside}/{name}" for name in files if name.endswith(".py")]
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
+
+
+def _changed(fork: str, stock: dict[str, Any], name: str) -> str | None:
+    """Which file of stock is not as the fork needs it."""
     for path, sha256 in stock["sha256"].items():
         target = os.path.join(stock["root"], path)
         try:
             with open(target, "rb") as file:
                 same = hashlib.sha256(file.read()).hexdigest() == sha256
         except OSError:
-            return f"{target} is gone, which the fork {fork} (vLLM {version}) needs; run `vlmopt apply` again"
+            return f"{target} is gone, which the fork {fork} ({name}) needs; {_AGAIN}"
         if not same:
-            return (
-                f"{target} differs from what the fork {fork} (vLLM {version}) needs; run `vlmopt apply` again"
-            )
+            return f"{target} differs from what the fork {fork} ({name}) needs; {_AGAIN}"
     return None

@@ -13,9 +13,21 @@ from packaging.version import InvalidVersion, Version
 from vlmopt.errors import SourceError
 from vlmopt.sources.archive import SdistTree, WheelTree
 from vlmopt.sources.local import FolderTree, find_installed, open_folder
+from vlmopt.sources.plugin import InstalledPlugin, PluggedTree, find_plugin, plugged
 from vlmopt.sources.tree import Progress, Tree
 
-__all__ = ["PINNED_RELEASE", "FolderTree", "Progress", "Tree", "find_installed", "open_tree"]
+__all__ = [
+    "PINNED_RELEASE",
+    "FolderTree",
+    "InstalledPlugin",
+    "PluggedTree",
+    "Progress",
+    "Tree",
+    "find_installed",
+    "find_plugin",
+    "open_tree",
+    "plugged",
+]
 
 PINNED_RELEASE = "0.33.0"
 """The release that is fetched where no vLLM is installed and none is named."""

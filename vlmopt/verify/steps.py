@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlmopt.errors import SourceError
-from vlmopt.fork import Fork
+from vlmopt.fork import Fork, installed_plugin
 from vlmopt.fork.links import lay_stock, make_folder, stock_entries
 from vlmopt.fork.lock import sha256
 from vlmopt.fork.series import read_patch
 from vlmopt.fork.write import write_text
 from vlmopt.sources import find_installed
 from vlmopt.sources.local import LOCK_NAME
+from vlmopt.treepath import VLLM, package_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def changed_since_apply(fork: Fork) -> list[str]:
         if not file.is_file() or sha256(file.read_text("utf-8", "replace")) != entry["after"]:
             changed.append(path)
     if fork.lock.stock.root is not None:
-        _, files = stock_entries(fork.path)
+        files = [path for package in fork.lock.packages for path in stock_entries(fork.path, package)[1]]
         changed += [p for p in files if p not in fork.lock.files and not os.path.islink(fork.path / p)]
     return sorted(changed)
 
@@ -71,7 +72,7 @@ class _Series:
 
     def __init__(self, fork: Fork) -> None:
         self.fork = fork
-        self.root = _stock_root(fork)
+        self.roots = _stock_roots(fork)
         covered: dict[str, str | None] = {}
         self.texts: list[Mapping[str, str | None]] = [dict(covered)]
         self.steps: list[Step] = []
@@ -94,29 +95,39 @@ class _Series:
         patched = self.texts[len(self.fork.patches)]
         always = [path for path in self.fork.lock.files if path not in patched]
         own = {**dict.fromkeys(always), **self.texts[step]}
-        lay_stock(self.root, into, own.keys())
+        for package, root in self.roots.items():
+            lay_stock(root, into, own.keys(), package=package)
         for path, text in own.items():
             if text is not None:
                 write_text(into / path, text)
             elif (self.fork.path / path).is_file():
                 make_folder((into / path).parent)
                 shutil.copyfile(self.fork.path / path, into / path)
-        for info in self.fork.path.glob("vllm-*.dist-info"):
+        for info in self.fork.path.glob("*.dist-info"):
             shutil.copytree(info, into / info.name)
         shutil.copyfile(self.fork.path / LOCK_NAME, into / LOCK_NAME)
         return into
 
     def _stock(self, path: str) -> str:
+        file = self.roots[package_of(path)] / path
         try:
-            return (self.root / path).read_bytes().decode("utf-8")
+            return file.read_bytes().decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise SourceError(f"cannot read {self.root / path}: {error}") from None
+            raise SourceError(f"cannot read {file}: {error}") from None
 
 
-def _stock_root(fork: Fork) -> Path:
-    if fork.lock.stock.root is not None:
-        return Path(fork.lock.stock.root)
-    installed = find_installed()
-    if installed is None:
-        raise SourceError(f"the fork {fork.path} is a copy, and the vLLM that it came from is not installed")
-    return installed.root
+def _stock_roots(fork: Fork) -> dict[str, Path]:
+    """The folder that holds each package that the fork overlays."""
+    stock, plugin = fork.lock.stock.root, fork.lock.plugin
+    if stock is None:
+        installed = find_installed()
+        if installed is None:
+            raise SourceError(
+                f"the fork {fork.path} is a copy, and the vLLM that it came from is not installed"
+            )
+        stock = str(installed.root)
+    roots = {VLLM: Path(stock)}
+    if plugin is not None:
+        root = plugin.root or installed_plugin(fork).root
+        roots[plugin.package] = Path(root)
+    return roots

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlmopt.errors import SourceError, UsageError
-from vlmopt.fork import Fork, complete_links
+from vlmopt.fork import Fork, complete_links, installed_plugin
 from vlmopt.runtime.guard import problem
 from vlmopt.small import build_small_model, requests_of, small_of, write_small_folder
 from vlmopt.sources import find_installed
@@ -59,10 +59,25 @@ def open_subject(folder: Path, model: str | None) -> Subject:
             f"{fork.path} links to the vLLM in {root}, but Python imports the one in {installed.root}: "
             "run `vlmopt apply` with --vllm installed"
         )
+    _check_plugin(fork)
     trouble = problem(str(fork.path))
     if trouble is not None:
         raise SourceError(trouble)
     return Subject(fork, promise_of(fork), spec)
+
+
+def _check_plugin(fork: Fork) -> None:
+    """Raises SourceError when stock would run with another plug-in than the fork was made from."""
+    plugin = fork.lock.plugin
+    if plugin is None:
+        return
+    installed = installed_plugin(fork)
+    same = plugin.root is None or Path(plugin.root).resolve() == installed.root.resolve()
+    if installed.version != plugin.version or not same:
+        raise SourceError(
+            f"{fork.path} was made with {plugin.words}, but Python imports {installed.words}: "
+            "run `vlmopt apply` again"
+        )
 
 
 @contextmanager
