@@ -69,7 +69,9 @@ def test_no_python_file_names_a_model():
     words = names_of_models()
     assert len(words) > 10
     pattern = re.compile("|".join(sorted(map(re.escape, words), key=len, reverse=True)))
-    found = {path: pattern.findall((ROOT / path).read_text("utf-8").lower()) for path in PYTHON}
+    # The family that this project brings itself has code, tests, commands and benchmarks of its own.
+    others = [path for path in PYTHON if not re.search(r"(^|[/_])argus[/_.]", path)]
+    found = {path: pattern.findall((ROOT / path).read_text("utf-8").lower()) for path in others}
     assert {path: hits for path, hits in found.items() if hits} == {}
 
 

@@ -28,7 +28,7 @@ def must_hold(result: Verification) -> None:
     assert result.tally.refused < result.tally.requests / 3, "stock refuses too much: badly drawn requests"
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", engine_params("processed"))
 def test_a_fork_gives_the_model_what_stock_gives(name: str, fork_of: Callable[[str], Path]) -> None:
     result = verify_fork(fork_of(name), examples=EXAMPLES, seed=SEED)
     must_hold(result)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.models import own_specs
 from vlmopt.fork import Fork, write_fork
 from vlmopt.plan import make_plan
 from vlmopt.rules import load_rules
 from vlmopt.runtime.guard import problem
 from vlmopt.sources import find_installed
-from vlmopt.specs import list_specs
 
 pytestmark = pytest.mark.engine
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.engine
 def fork(tmp_path_factory: pytest.TempPathFactory) -> Fork:
     tree = find_installed()
     assert tree is not None
-    plan = make_plan(tree, list_specs()[0], load_rules())
+    plan = make_plan(tree, own_specs()[0], load_rules())
     return write_fork(plan, tmp_path_factory.mktemp("installed") / "fork", "")
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.models import own_specs
 from vlmopt.folders import rules_folder
 from vlmopt.plan import Plan, make_plan
 from vlmopt.rules import read_rule
 from vlmopt.runtime.fp8_cost import BUILTIN_COSTS
 from vlmopt.sources import open_tree
-from vlmopt.specs import list_specs
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -48,7 +48,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict:
     assert tree.root is not None
     rule = read_rule(rules_folder() / "skip-fp8.yaml")
     overlay, folder = tmp_path_factory.mktemp("overlay"), tmp_path_factory.mktemp("model")
-    lay_over(tree.root, make_plan(tree, list_specs()[0], [rule], recipes=["skip-fp8"]), overlay)
+    lay_over(tree.root, make_plan(tree, own_specs()[0], [rule], recipes=["skip-fp8"]), overlay)
     (folder / "costs.yaml").write_bytes(BUILTIN_COSTS.read_bytes())
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("build_layers.py"), folder],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import vlmopt
-from tests.support.models import model_names
+from tests.support.models import golden_names
 from vlmopt.errors import EquivalenceError
 from vlmopt.folders import golden_folder
 from vlmopt.golden.cases import cases_of
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_changed_file_is_an_equivalence_that_does_not_hold(folder: Path) -> None:
-    name = model_names()[0]
+    name = golden_names()[0]
     path = folder / f"{name}.json"
     content = json.loads(path.read_text("utf-8"))
     content["cases"]["photo"]["third_party"]["logits"][0][0][1] += 1e-3
@@ -42,7 +42,7 @@ def test_a_changed_file_is_an_equivalence_that_does_not_hold(folder: Path) -> No
     ("words", "says"),
     [
         (["--model", "no-such-model"], "no model spec answers to"),
-        (["--model", model_names()[0], "--folder", "."], "vlmopt golden record"),
+        (["--model", golden_names()[0], "--folder", "."], "vlmopt golden record"),
         (["--fork", "."], "is no fork"),
     ],
 )
@@ -54,7 +54,7 @@ def test_wrong_usage_is_one_line(tmp_path: Path, words: list[str], says: str) ->
 
 
 def test_a_fork_for_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
-    one, other = model_names()[:2]
+    one, other = golden_names()[:2]
     fork = tmp_path / "fork"
     assert vlmopt("apply", "--model", one, "--vllm", "installed", "--out", fork).code == 0
     done = vlmopt("golden", "check", "--model", other, "--fork", fork, "--folder", folder)
@@ -62,7 +62,7 @@ def test_a_fork_for_another_model_is_refused(folder: Path, tmp_path: Path) -> No
     assert f"is a fork for {one}, not for {other}" in done.err
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", golden_names())
 def test_outputs_are_compared_for_the_same_weights_prompts_and_pixels_alone(name: str) -> None:
     golden, cases = read_golden(golden_folder(), name), cases_of(load_spec(name))
     weights = golden.weights[WEIGHTS]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.models import model_names
+from tests.support.models import golden_names
 from vlmopt import yamlfile
 from vlmopt.console import show
 from vlmopt.errors import EquivalenceError, UsageError
@@ -25,7 +25,7 @@ Outputs = dict[Party, dict[str, Output]]
 MEGABYTE = 1 << 20
 
 
-@pytest.fixture(params=model_names())
+@pytest.fixture(params=golden_names())
 def golden(request: pytest.FixtureRequest) -> Golden:
     return read_golden(golden_folder(), request.param)
 
@@ -107,7 +107,7 @@ CHANGES: dict[Stage, Callable[[Output, float], Output]] = {
 
 def test_there_is_a_file_for_every_model_and_all_are_small() -> None:
     files = [path for path in golden_folder().rglob("*") if path.is_file()]
-    assert {path.stem for path in files if path.suffix == ".json"} == set(model_names())
+    assert {path.stem for path in files if path.suffix == ".json"} == set(golden_names())
     assert sum(path.stat().st_size for path in files) < 20 * MEGABYTE
     assert sum(path.stat().st_size for path in files if path.suffix == ".json") < MEGABYTE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.models import model_names
+from tests.support.models import own_specs
 from vlmopt.errors import SpecError, UsageError
 from vlmopt.folders import specs_folder
 from vlmopt.small import STAMP, WEIGHTS, build_small_model, third_party_folder
@@ -35,7 +35,7 @@ def changed(name: str, into: Path, **small: object) -> Spec:
 @pytest.fixture
 def name() -> str:
     """One model; what is tested does not depend on it."""
-    return model_names()[-1]
+    return own_specs()[-1].name
 
 
 @pytest.mark.long

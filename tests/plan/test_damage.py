@@ -9,7 +9,7 @@ import keyword
 import re
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 
 import pytest
@@ -21,9 +21,10 @@ from vlmopt.modules import Modules
 from vlmopt.plan import Plan, Status, make_plan
 from vlmopt.rewrite import Outcome
 from vlmopt.rules import Rule, load_rules
-from vlmopt.sources import find_installed
+from vlmopt.sources import InstalledPlugin, PluggedTree, Tree, find_installed, find_plugin
 from vlmopt.specs import Spec, list_specs
 from vlmopt.substitute import Variables
+from vlmopt.treepath import package_of
 
 from .memory_tree import MemoryTree
 
@@ -57,9 +58,7 @@ def _alone(rule: Rule) -> Rule:
     return rule.model_copy(update={"needs": []})
 
 
-def _plan(
-    tree: MemoryTree, spec: Spec, rule: Rule, modules: Modules | None = None, strict: bool = True
-) -> Plan:
+def _plan(tree: Tree, spec: Spec, rule: Rule, modules: Modules | None = None, strict: bool = True) -> Plan:
     return make_plan(
         tree, spec, [_alone(rule)], recipes=[rule.id], allow="approximate", strict=strict, modules=modules
     )
@@ -93,6 +92,26 @@ def _example_anchor(rule: Rule, number: int, spec: Spec) -> Anchor:
     return Anchor(spec, bound.files[0], example.before, bound.edit.within, bound.edit.shapes[0].match)
 
 
+@dataclass(frozen=True)
+class _DamagedPlugin(InstalledPlugin):
+    """A plug-in with other text in one file."""
+
+    damaged: tuple[str, str] = ("", "")
+
+    def read(self, path: str) -> str:
+        return self.damaged[1] if path == self.damaged[0] else super().read(path)
+
+
+def _damaged_tree(anchor: Anchor, text: str) -> Tree:
+    """The installed vLLM, and what plugs into it for the anchor's model, with another text in its file."""
+    plugin = anchor.spec.plugin
+    if plugin is None or package_of(anchor.file) != plugin.package:
+        return MemoryTree({anchor.file: text}, INSTALLED)
+    found = find_plugin(plugin.package, plugin.installed_as, beside=None, where="the test")
+    known = {field.name: getattr(found, field.name) for field in fields(found)}
+    return PluggedTree(MemoryTree({}, INSTALLED), _DamagedPlugin(**known, damaged=(anchor.file, text)))
+
+
 def _damages(anchor: Anchor) -> Iterator[str]:
     """The anchor's text with one identifier of the anchor renamed, for each identifier."""
     if anchor.match is None:
@@ -120,7 +139,7 @@ def test_a_damaged_anchor_is_drift(name: str, number: int) -> None:
         for damaged in damages:
             assert damaged != anchor.text
             with pytest.raises(DriftError) as e:
-                _plan(MemoryTree({anchor.file: damaged}, INSTALLED), anchor.spec, rule)
+                _plan(_damaged_tree(anchor, damaged), anchor.spec, rule)
             assert e.value.exit_code == 3
             _check_message(str(e.value), rule, number, anchor.file, damaged)
 
@@ -148,6 +167,6 @@ def test_no_rule_drifts_on_the_installed_vllm(spec: Spec, allow: str) -> None:
     assert len(made.rules) == len(RULES)
     assert made.files
     for path, change in made.files.items():
-        assert change.before == INSTALLED.read(path)
+        assert change.before == made.tree.read(path)
         compile(change.after, path, "exec")
         assert change.after == change.steps[-1][1] != change.before

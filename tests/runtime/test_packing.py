@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from PIL import Image
 
-from tests.support.models import load_model, model_names
+from tests.support.models import engine_params, load_model, own_names
 from vlmopt.specs import load_spec
 
 pytestmark = pytest.mark.engine
@@ -18,7 +18,9 @@ from vllm.config import ModelConfig  # noqa: E402
 from vllm.multimodal import MULTIMODAL_REGISTRY  # noqa: E402
 from vllm.multimodal.inputs import MultiModalKwargsItems, nested_tensors_equal  # noqa: E402
 from vllm.multimodal.utils import group_and_batch_mm_items  # noqa: E402
+from vllm.plugins import load_general_plugins  # noqa: E402
 
+from vlmopt.engine.length import prompt_length  # noqa: E402
 from vlmopt.runtime import packing  # noqa: E402
 from vlmopt.runtime.calibrate import Mismatch, sample_pictures  # noqa: E402
 from vlmopt.runtime.geometry import Unsupported  # noqa: E402
@@ -34,12 +36,13 @@ def processors(model_folders):
 
     def processor_of(name):
         if name not in made:
+            load_general_plugins()
             folder = str(model_folders[name])
             config = ModelConfig(
                 model=folder,
                 tokenizer=folder,
                 dtype="bfloat16",
-                max_model_len=8192,
+                max_model_len=prompt_length(model_folders[name]),
                 trust_remote_code=load_model(name).trust_remote_code,
                 mm_processor_cache_gb=0,
             )
@@ -84,7 +87,7 @@ def same(ours, stock):
     )
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", engine_params("packed"))
 def test_packed_and_unpacked_items_batch_as_stock_batches_them(name, processors):
     processor = processors(name)
     packer = Packer(marked(processor), images_of(name))
@@ -95,7 +98,7 @@ def test_packed_and_unpacked_items_batch_as_stock_batches_them(name, processors)
     assert same(batches([packed[0], *stock[1:-1], packed[-1]]), batches(stock)), "some packed, some not"
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", engine_params("packed"))
 @pytest.mark.parametrize("left_out", [recipe for recipe in RECIPES if "fast" in recipe or "mask" in recipe])
 def test_each_recipe_can_be_left_out(name, left_out, processors):
     processor = processors(name)
@@ -105,7 +108,7 @@ def test_each_recipe_can_be_left_out(name, left_out, processors):
     assert same(batches(items_of(processor, packer.pack(pictures))), batches(stock))
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", engine_params("packed"))
 def test_a_picture_is_sent_raw_or_cut_by_its_bytes(name, processors):
     packer = Packer(marked(processors(name)), images_of(name))
     for size in ((300, 200), (3000, 2500), (4000, 4000)):
@@ -130,7 +133,7 @@ WRONG = {
 
 def wrong_specs():
     """Specs that differ from the truth in one fact, each with the model it is told of."""
-    for name in model_names():
+    for name in own_names():
         images = images_of(name)
         yield name, "resample", {**images, "resample": "bilinear"}
         other = "pillow" if images["library"] == "torchvision" else "torchvision"
@@ -154,14 +157,14 @@ def test_a_wrong_spec_is_found_before_the_first_request(name, images, processors
 
 
 def test_a_parameter_that_stock_does_not_have_is_left_to_stock(processors):
-    name = model_names()[0]
+    name = own_names()[0]
     images = images_of(name)
     parameters = {key: {"attribute": "image_processor.no_such"} for key in images["parameters"]}
     with pytest.raises(Unsupported, match="no_such"):
         Packer(marked(processors(name)), {**images, "parameters": parameters})
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", engine_params("packed"))
 def test_without_its_recipes_stock_does_the_work(name, processors):
     with pytest.raises(Unsupported, match="not applied"):
         Packer(marked(processors(name), recipes=()), images_of(name))
@@ -173,7 +176,7 @@ def call(processor, data, hf_kwargs=None, **marks):
     return packing.pack_images(processor, items, hf_kwargs or {})
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", engine_params("packed"))
 def test_what_is_not_understood_is_left_to_stock(name, processors):
     processor = processors(name)
     spec = load_spec(name)
@@ -193,7 +196,7 @@ def test_what_is_not_understood_is_left_to_stock(name, processors):
 
 
 def test_the_first_images_may_come_from_many_threads_at_once(processors, monkeypatch):
-    name = model_names()[0]
+    name = own_names()[0]
     made = []
 
     class Counted(Packer):
@@ -214,7 +217,7 @@ def test_the_first_images_may_come_from_many_threads_at_once(processors, monkeyp
 
 
 def test_a_failure_while_checking_leaves_the_processor_to_stock(processors, monkeypatch):
-    name = model_names()[0]
+    name = own_names()[0]
     spec = load_spec(name)
     marks = {"vlmopt_architecture": spec.architecture, "vlmopt_images": images_of(name)}
 
@@ -226,7 +229,7 @@ def test_a_failure_while_checking_leaves_the_processor_to_stock(processors, monk
 
 
 def test_the_approximate_resize_differs_and_is_asked_for(processors):
-    name = next(name for name in model_names() if load_spec(name).images.resizes == "chained")
+    name = next(name for name in own_names() if load_spec(name).images.resizes == "chained")
     processor = processors(name)
     picture = sample_pictures()[1]
     stock = batches(items_of(processor, stock_output(processor, [picture])))

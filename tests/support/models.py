@@ -10,9 +10,14 @@ import yaml
 from _pytest.mark import ParameterSet
 
 from vlmopt.small import requests_of, small_of, write_small_folder
-from vlmopt.specs import list_specs, load_spec
+from vlmopt.specs import Spec, list_specs, load_spec
 
 PROMISED = Path(__file__).parents[1] / "promised.yaml"
+
+
+def _promised(test: str) -> dict[str, list[str]]:
+    models: dict[str, list[str]] = yaml.safe_load(PROMISED.read_text("utf-8"))["engines"][test]
+    return models
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,7 @@ class Model:
 
     name: str
     title: str
-    tokenizer: str
+    tokenizer: str | None
     trust_remote_code: bool
     image: str
     prompt: str
@@ -32,14 +37,31 @@ class Model:
         return self.prompt.format(images=self.image * images)
 
 
+def own_specs() -> list[Spec]:
+    """The specs of vLLM's own models, by name."""
+    return [spec for spec in list_specs() if spec.plugin is None]
+
+
+def own_names() -> list[str]:
+    """The names of vLLM's own models."""
+    return [spec.name for spec in own_specs() if spec.small]
+
+
 def model_names() -> list[str]:
-    """The names of all models with a small folder, sorted."""
-    return [spec.name for spec in list_specs() if spec.small]
+    """The names of all models with a small folder: vLLM's own by name, then those of plug-ins."""
+    own = own_specs()
+    others = [spec for spec in list_specs() if spec.plugin is not None]
+    return [spec.name for spec in [*own, *others] if spec.small]
+
+
+def golden_names() -> list[str]:
+    """The names of all models with golden outputs."""
+    return sorted(name for names in _promised("golden").values() for name in names)
 
 
 def engine_params(test: str) -> list[ParameterSet]:
     """The models of a test with whole engines, from promised.yaml; those of the long runs are marked so."""
-    models = yaml.safe_load(PROMISED.read_text("utf-8"))["engines"][test]
+    models = _promised(test)
     return [
         pytest.param(name, marks=[pytest.mark.long] if when == "long" else [])
         for when, names in models.items()
