@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.models import load_model, model_names
+from tests.support.models import load_model, own_names
 
 pytestmark = pytest.mark.engine
 torch = pytest.importorskip("torch")
@@ -33,7 +33,7 @@ class TextProcessor(BaseMultiModalProcessor):
 
 @pytest.fixture(scope="module")
 def tokenizers(model_folders):
-    seen = {load_model(name).tokenizer: model_folders[name] for name in model_names()}
+    seen = {load_model(name).tokenizer: model_folders[name] for name in own_names()}
     return [AutoTokenizer.from_pretrained(folder) for folder in seen.values()]
 
 
