@@ -1,6 +1,7 @@
 """Updates that are kept for pictures of one size, against those that stock works out for each request."""
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ pytest.importorskip("vllm")
 from vllm.config import ModelConfig  # noqa: E402
 from vllm.multimodal import MULTIMODAL_REGISTRY  # noqa: E402
 from vllm.multimodal.inputs import MultiModalKwargsItems  # noqa: E402
+from vllm.plugins import load_general_plugins  # noqa: E402
 
+from vlmopt.engine.length import prompt_length  # noqa: E402
 from vlmopt.runtime import packing, updates  # noqa: E402
 from vlmopt.runtime.packer import Packer  # noqa: E402
 from vlmopt.runtime.probing import stock_behaviour  # noqa: E402
@@ -33,11 +36,12 @@ class Packed:
     """A processor with its packer: what a fork works with."""
 
     def __init__(self, name, folder):
+        load_general_plugins()
         config = ModelConfig(
             model=folder,
             tokenizer=folder,
             dtype="bfloat16",
-            max_model_len=8192,
+            max_model_len=prompt_length(Path(folder)),
             trust_remote_code=load_model(name).trust_remote_code,
             mm_processor_cache_gb=0,
         )
