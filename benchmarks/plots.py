@@ -49,7 +49,7 @@ def draw_host(benches: list[Bench], size: str, out: Path) -> None:
     calls.set_yticks(range(len(shown)), [title_of(bench) for bench, _ in shown])
     calls.invert_yaxis()
     figure.legend(loc="upper right", ncols=2)
-    _save(figure, out, f"Host cost of one {size} JPEG, decode apart")
+    save(figure, out, f"Host cost of one {size} JPEG, decode apart")
 
 
 def draw_stages(benches: list[Bench], size: str, out: Path) -> None:
@@ -74,7 +74,7 @@ def draw_stages(benches: list[Bench], size: str, out: Path) -> None:
     axis.margins(x=0.1)
     axis.set_xlabel("ms")
     axis.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=6, fontsize=8)
-    _save(figure, out, f"Stages until the first token, one {size} JPEG, CPU engine with shrunk towers")
+    save(figure, out, f"Stages until the first token, one {size} JPEG, CPU engine with shrunk towers")
 
 
 def draw_first_token(benches: list[Bench], out: Path) -> None:
@@ -93,7 +93,7 @@ def draw_first_token(benches: list[Bench], out: Path) -> None:
         axis.minorticks_off()
     figure.axes[0].set_ylabel("time to first token, ms")
     figure.axes[0].legend()
-    _save(figure, out, "Time to first token over image sizes, quartiles shaded")
+    save(figure, out, "Time to first token over image sizes, quartiles shaded")
 
 
 def draw_throughput(benches: list[Bench], size: str, out: Path) -> None:
@@ -111,7 +111,7 @@ def draw_throughput(benches: list[Bench], size: str, out: Path) -> None:
         axis.set_ylim(bottom=0)
     figure.axes[0].set_ylabel("requests a second")
     figure.axes[0].legend()
-    _save(figure, out, f"OpenAI server, one {size} JPEG and one token a request, quartiles shaded")
+    save(figure, out, f"OpenAI server, one {size} JPEG and one token a request, quartiles shaded")
 
 
 def draw_fp8(out: Path) -> None:
@@ -150,7 +150,7 @@ def draw_fp8(out: Path) -> None:
         xscale="log", yscale="log", xlabel="weights of a layer", ylabel="predicted gain of the product, µs"
     )
     axis.legend(loc="lower right")
-    _save(figure, out, f"Online FP8: gain and cost of a layer at decode, at {costs.bandwidth_gb_s:,.0f} GB/s")
+    save(figure, out, f"Online FP8: gain and cost of a layer at decode, at {costs.bandwidth_gb_s:,.0f} GB/s")
 
 
 def _panels(count: int) -> Any:
@@ -177,7 +177,8 @@ def _pixels(size: str) -> int:
     return width * height
 
 
-def _save(figure: Any, out: Path, title: str) -> None:
+def save(figure: Any, out: Path, title: str) -> None:
+    """Writes a figure with its title, the same bytes for the same figure, and closes it."""
     figure.suptitle(title, fontsize=11)
     figure.tight_layout()
     figure.savefig(out, metadata={"Date": None}, bbox_inches="tight")

@@ -1,5 +1,9 @@
 """A small ArgusVLM with weights by chance, at which the pictures make a difference."""
 
+import importlib.util
+import sys
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("transformers")
@@ -7,6 +11,10 @@ pytest.importorskip("transformers")
 import torch
 
 from vlmopt.argus.build import build
+
+# The programs of the study import each other as a script's neighbours.
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+collect_ignore = [] if importlib.util.find_spec("matplotlib") else ["test_study.py"]
 
 # Threads that wait for each other on a busy machine take many times longer than one.
 torch.set_num_threads(1)
