@@ -25,7 +25,8 @@ def must_hold(result: Verification) -> None:
     if not result.holds:
         pytest.fail(json.dumps(result.to_object(), indent=1), pytrace=False)
     assert result.changed == ()
-    assert result.tally.refused < result.tally.requests / 3, "stock refuses too much: badly drawn requests"
+    # A model that takes one image a prompt refuses every request with more.
+    assert result.tally.refused < result.tally.requests / 2, "stock refuses too much: badly drawn requests"
 
 
 @pytest.mark.parametrize("name", engine_params("processed"))
