@@ -107,7 +107,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="transformers|stock|fork|DIR",
-            help="Whom to ask, once for each; DIR is a fork. Default: transformers and stock.",
+            help="Whom to ask, once for each; DIR is a fork. Default: the first three.",
         ),
     ] = None,
     count: Annotated[int | None, typer.Option(help="Pictures. Default: 100 scenes, or all.")] = None,

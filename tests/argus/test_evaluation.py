@@ -1,6 +1,7 @@
 """An evaluation asks every engine the same, scores it, and says where engines differ."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import jsonschema
@@ -130,6 +131,7 @@ def test_engines_that_differ_are_exit_code_one(checkpoint, monkeypatch, capsys, 
         (["--engine", "nobody"], "no engine 'nobody': choose transformers, stock, fork, or a fork's folder"),
         (["--engine", "stock", "--engine", "stock"], "name each engine once"),
         (["--engine", "."], " is no fork"),
+        (["--engine", "fork"], "does not say which model this is: make a fork with `vlmopt apply`"),
         (["--engine", "transformers", "--count", "0"], "count 0: it must be above 0"),
         (["--engine", "transformers", "--tokens", "-1"], "tokens -1: it must be above 0"),
         (["--engine", "transformers", "--data", "nowhere.json"], "the pictures of these files"),
@@ -144,9 +146,11 @@ def test_wrong_usage_is_one_line(checkpoint, monkeypatch, capsys, words, message
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_stock_vllm_gives_the_same_tokens(checkpoint):
-    options = run.Options(checkpoint, engines=("transformers", "stock"), count=6, tokens=40)
-    result = run.evaluate(options)
+def test_stock_vllm_and_a_fork_give_the_same_tokens(checkpoint, tmp_path):
+    trained = tmp_path / "trained"
+    shutil.copytree(checkpoint, trained)
+    (trained / "training.json").write_text(json.dumps({"options": {"member": "argusvlm-tiny"}}))
+    result = run.evaluate(run.Options(trained, count=6, tokens=40))
     assert result.agree, [difference.to_json() for difference in result.differences[:3]]
-    assert result.scores["transformers"].vqa == result.scores["stock"].vqa
-    assert list(result.seconds) == ["transformers", "stock"]
+    assert result.scores["transformers"].vqa == result.scores["stock"].vqa == result.scores["fork"].vqa
+    assert list(result.seconds) == ["transformers", "stock", "fork"]

@@ -45,7 +45,7 @@ class Options:
     checkpoint: Path | None = None
     data: Sequence[str] = ("scenes",)
     images: Path | None = None
-    engines: Sequence[str] = (TRANSFORMERS, STOCK)
+    engines: Sequence[str] = ENGINES
     count: int | None = None
     seed: int = 0
     tokens: int = 256
