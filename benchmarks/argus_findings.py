@@ -14,6 +14,9 @@ TITLES = {"float": "text", "bin": "bins", "codebook": "the codebook"}
 PUBLISHED = "bin"
 """The format that is published to converge fastest and to locate best in compact models."""
 
+TOO_FEW = 0.1
+"""Accuracy below which nothing is said of differences: a few lucky guesses would decide them."""
+
 
 @dataclass(frozen=True)
 class Format:
@@ -68,8 +71,9 @@ def findings(found: Sequence[Format]) -> list[str]:
     if len(found) < 2:
         return ["Only one format was trained, so there is nothing to compare."]
     located = sorted(found, key=lambda each: -mean(each.last("accuracy")))
-    if not mean(located[0].last("accuracy")):
-        return ["No format located anything within this budget, so it decides nothing."]
+    most = mean(located[0].last("accuracy"))
+    if most < TOO_FEW:
+        return [f"At most {most:.1%} was located within this budget: too little to compare formats by."]
     best = ", ".join(f"{TITLES[each.name]} {spread(each.last('accuracy'))}" for each in located)
     sentences = [
         f"At the end the accuracy at IoU 0.5 is: {best} (mean of {seeds(found)}, lowest to highest). "

@@ -53,12 +53,12 @@ def draw_sizes(sizes: Mapping[str, Sequence[Run]], study: Study, out: Path) -> N
     times = [1e3 * study.latency[name].answer.median for name in names]
     for axis, what, label in ((axes[0], "accuracy", PANELS["accuracy"]), (axes[1], "vqa", "VQA accuracy")):
         finals = [[getattr(run.points[-1], what) for run in sizes[name]] for name in names]
+        axis.margins(x=0.25, y=0.1)
         _points(axis, times, finals)
         for name, time, values in zip(names, times, finals, strict=True):
             words = f"{name}, {study.latency[name].parameters / 1e6:.2g} M"
             axis.annotate(words, (time, mean(values)), (6, -11), textcoords="offset points", fontsize=8)
         axis.set(title=label, xlabel="full answer about one picture, ms", ylim=(0, None), xlim=(0, None))
-        axis.margins(x=0.25)
         axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
     save(figure, out, "Three sizes, boxes as bins: accuracy on held-out scenes over latency")
 

@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from vlmopt.argus.boxes import load_format
 from vlmopt.argus.build import build_config, count_parameters
 from vlmopt.argus.family import CONFIGS, load_member
+from vlmopt.argus.training.run import train
 from vlmopt.errors import UsageError
 from vlmopt.measure.machine import machine_here
 
@@ -100,7 +101,7 @@ def task(member, monkeypatch):
     return lambda work, form, budget=FEW: argus_runs.Task(arms[form], 0, budget, work)
 
 
-@pytest.mark.parametrize("form", ["float", "bin"])
+@pytest.mark.parametrize("form", [pytest.param("float", marks=pytest.mark.long), "bin"])
 def test_a_run_that_was_broken_off_ends_as_if_it_had_not_been(task, form, tmp_path, monkeypatch):
     whole = argus_runs.carry_out(task(tmp_path / "whole", form))
     assert [point.step for point in whole.points] == [2, 4]
@@ -133,6 +134,15 @@ def test_a_run_that_was_broken_off_ends_as_if_it_had_not_been(task, form, tmp_pa
     other = task(tmp_path / "whole", form, FEW.model_copy(update={"batch": 3}))
     with pytest.raises(UsageError, match="holds a run with other options"):
         argus_runs.carry_out(other)
+
+
+def test_evaluating_on_the_way_does_not_change_the_model(task, tmp_path):
+    watched, plain = task(tmp_path / "watched", "bin"), task(tmp_path / "plain", "bin")
+    argus_runs.carry_out(watched)
+    for stage in (1, 2):
+        train(plain.options(stage))
+    left, right = (load_file(each.options(2).out / "model.safetensors") for each in (watched, plain))
+    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 def test_what_is_there_is_not_done_again(tmp_path, monkeypatch):
@@ -184,7 +194,7 @@ FINDINGS = [
         "does not hold here: text converges fastest and the codebook locates best.",
         "the codebook 60.0%, text 50.0%, bins 20.0%",
     ),
-    ({"bin": [(0.1, 0.0)], "float": [(0.1, 0.0)]}, "No format located anything", "decides nothing"),
+    ({"bin": [(0.1, 0.05)], "float": [(0.1, 0.0)]}, "At most 5.0% was located", "too little to compare"),
     ({"bin": [(0.1, 0.5)]}, "Only one format was trained", "nothing to compare"),
     # A tie is no win.
     ({"bin": [(0.1, 0.5)], "float": [(0.1, 0.5)]}, "does not hold here", "text converges fastest"),
