@@ -78,4 +78,6 @@ class VLLM(Closing):
             asked = f"{question.example.question!r} about {question.picture}"
             raise InputError(f"{self._name} refuses the question {asked}: {answer.error.message}")
         logprobs = [dict(step)[token] for step, token in zip(answer.logprobs, answer.tokens, strict=True)]
-        return Answer(answer.text, answer.tokens, tuple(logprobs))
+        # Not the engine's own text, which leaves out half a character at the end.
+        text = self._processor.tokenizer.decode(answer.tokens, skip_special_tokens=True)
+        return Answer(text, answer.tokens, tuple(logprobs))

@@ -22,7 +22,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """A question to which two engines gave other tokens, or another text for the same ones.
+    """A question to which two engines gave other tokens.
 
     Attributes:
         engine: the one that differs from the first engine.
@@ -79,7 +79,7 @@ class Evaluated:
 
     @property
     def agree(self) -> bool:
-        """Whether all engines gave the same tokens and the same text to every question."""
+        """Whether all engines gave the same tokens to every question."""
         return not self.differences
 
     def to_json(self) -> dict[str, Any]:
@@ -132,14 +132,14 @@ class Evaluated:
 
 
 def differences(questions: Sequence[Question], answers: Mapping[str, Sequence[Answer]]) -> list[Difference]:
-    """Where the engines gave other tokens or text than the first of them, in the order of the questions."""
+    """Where the engines gave other tokens than the first of them, in the order of the questions."""
     first, *others = answers
     return [
         Difference(name, question, _step(expected.tokens, given.tokens), expected, given)
         for number, question in enumerate(questions)
         for name in others
         for expected, given in [(answers[first][number], answers[name][number])]
-        if (expected.tokens, expected.text) != (given.tokens, given.text)
+        if expected.tokens != given.tokens
     ]
 
 
