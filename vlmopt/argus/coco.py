@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from vlmopt.argus.annotations import Picture, Record, checked, clipped, find_picture, open_picture, read_json
 from vlmopt.argus.boxes import Box
-from vlmopt.argus.examples import Example, Sample, caption, dense_caption, grounding, vqa
+from vlmopt.argus.examples import Example, Sample, caption, dense_caption, grounding, vqa, with_article
 from vlmopt.errors import UsageError
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ class CocoFolder:
                 yield grounding("category", f"the {label}", box)
         absent = [label for label in self._categories if label not in labels]
         # Which one is asked about depends on the picture alone, so that every run asks the same.
-        yield vqa("presence", f"Is there a {labels[number % len(labels)]}?", "yes")
+        yield vqa("presence", f"Is there {with_article(labels[number % len(labels)])}?", "yes")
         if absent:
-            yield vqa("presence", f"Is there a {absent[number % len(absent)]}?", "no")
+            yield vqa("presence", f"Is there {with_article(absent[number % len(absent)])}?", "no")
 
     def _open(self, picture: Picture) -> Image:
         return open_picture(find_picture([picture.file_name], self._folders), (picture.width, picture.height))

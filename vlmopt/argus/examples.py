@@ -61,6 +61,11 @@ class Samples(Protocol):
     def __getitem__(self, index: int) -> Sample: ...
 
 
+def with_article(words: str) -> str:
+    """The words with their article: `a star`, `an orange star`."""
+    return f"{'an' if words[:1].lower() in ('a', 'e', 'i', 'o', 'u') else 'a'} {words}"
+
+
 def dense_caption(labelled: Sequence[tuple[str, Box]]) -> Example:
     """All things of a picture with their boxes: `large red star<box></box>; small circle<box></box>`."""
     answer = "; ".join(f"{label}{SLOT}" for label, _ in labelled)

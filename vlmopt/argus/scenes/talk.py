@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from vlmopt.argus.examples import Example, caption, dense_caption, grounding, vqa
+from vlmopt.argus.examples import Example, caption, dense_caption, grounding, vqa, with_article
 from vlmopt.argus.scenes.language import COLORS, NAMES, RELATIONS
 from vlmopt.argus.scenes.scene import Scene, Thing
 
@@ -42,7 +42,7 @@ def examples(scene: Scene, source: random.Random) -> tuple[Example, ...]:
 
 
 def _caption(scene: Scene) -> Example:
-    *rest, last = [f"a {label(thing)}" for thing in scene.things]
+    *rest, last = [with_article(label(thing)) for thing in scene.things]
     things = f"{', '.join(rest)} and {last}" if rest else last
     return caption(f"{things} on {scene.background}")
 
@@ -77,12 +77,12 @@ def _presence(scene: Scene, source: random.Random) -> Iterator[Example]:
     here = {(thing.color, noun(thing)) for thing in scene.things}
     there = source.choice(scene.things)
     if source.random() < 0.5:
-        yield vqa("presence", f"Is there a {there.color} {noun(there)}?", "yes")
+        yield vqa("presence", f"Is there {with_article(f'{there.color} {noun(there)}')}?", "yes")
         return
     colors = [(color, noun(there)) for color in COLORS]
     names = [(there.color, name) for name in NAMES["shape"]]
     color, name = source.choice([one for one in (*colors, *names) if one not in here])
-    yield vqa("presence", f"Is there a {color} {name}?", "no")
+    yield vqa("presence", f"Is there {with_article(f'{color} {name}')}?", "no")
 
 
 def _pairs(scene: Scene) -> Iterator[Example]:
