@@ -2,11 +2,13 @@
 
     python benchmarks/draw.py docs/figures/results.json
 
-Writes the pictures beside the JSON file, and figures.md above it.
+Writes the pictures beside the JSON file, figures.md above it, and the README's sentence of figures.
 """
 
 import argparse
 import json
+import re
+import textwrap
 from pathlib import Path
 
 import plots
@@ -34,6 +36,9 @@ def draw(results_file: Path) -> None:
     plots.draw_throughput(benches, PHOTO, folder / "throughput.svg")
     plots.draw_fp8(folder / "fp8.svg")
     (folder.parent / "figures.md").write_text(page(benches), "utf-8")
+    readme = folder.parent.parent / "README.md"
+    if readme.exists():
+        readme.write_text(with_headline(readme.read_text("utf-8"), benches), "utf-8")
 
 
 def ratio(bench: Bench, what: str) -> float | None:
@@ -48,6 +53,28 @@ def ratio(bench: Bench, what: str) -> float | None:
         return served.rate.ratios[FORK].value if served else None
     found = point.processor if what == "processor call" else point.first_token
     return found.ratios[FORK].value if found else None
+
+
+def headline(benches: list[Bench]) -> str:
+    """What the README says: the ratios of the models that something is aimed at for."""
+    aimed = {goal["model"]: None for goal in yaml.safe_load(TARGETS.read_text("utf-8"))}
+    named = [bench for model in aimed for bench in benches if bench.model == model]
+    calls, waits = (
+        [(share, plots.title_of(bench)) for bench in named if (share := ratio(bench, what)) is not None]
+        for what in ("processor call", "time to first token")
+    )
+    return (
+        f"For one {PHOTO} photograph the processor call takes "
+        f"{' and '.join(f'1/{1 / share:.0f} of the time on {title}' for share, title in calls)}, "
+        "and the time to first token of the CPU engine with shrunk towers falls to "
+        f"{' and '.join(f'{share:.2f}' for share, _ in waits)} of stock's ([figures](docs/figures.md))."
+    )
+
+
+def with_headline(readme: str, benches: list[Bench]) -> str:
+    """The README with the paragraph of figures made anew."""
+    made = textwrap.fill(headline(benches), 140, break_long_words=False, break_on_hyphens=False)
+    return re.sub(rf"^For one {PHOTO} photograph .*?(?=\n\n)", lambda _: made, readme, flags=re.S | re.M)
 
 
 def goals(benches: list[Bench]) -> list[str]:

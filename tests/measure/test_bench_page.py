@@ -3,7 +3,9 @@
 import importlib.util
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from rich.console import Console
@@ -64,14 +66,21 @@ def test_the_switch_of_upstream_is_a_third_column() -> None:
     assert row.startswith("640x480 200 ms (p95 200 ms) 100 ms (p95 100 ms) 300 ms (p95 300 ms) 0.50 ±0% 1.50")
 
 
-def test_figures_are_drawn_from_what_bench_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def draw(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The program that draws."""
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     spec = importlib.util.spec_from_file_location("draw", BENCHMARKS / "draw.py")
     assert spec is not None
     assert spec.loader is not None
-    draw = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(draw)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.modules.pop("plots")
+
+
+def test_figures_are_drawn_from_what_bench_prints(draw: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "figures"
     folder.mkdir()
     refused = Point(size="3840x2160", images=1, refused="too long")
@@ -85,4 +94,13 @@ def test_figures_are_drawn_from_what_bench_prints(tmp_path: Path, monkeypatch: p
     assert all(f"figures/{name}.svg" in page for name in names)
     assert "| A model | 640x480 | 200 ms | 50.0 ms | 0.25 ±" in page
     assert "Stock refuses these, so nothing is measured: A model 3840x2160." in page
-    sys.modules.pop("plots")
+
+
+def test_the_documentation_says_what_was_measured(draw: ModuleType) -> None:
+    root = BENCHMARKS.parent
+    results = json.loads((root / "docs" / "figures" / "results.json").read_text("utf-8"))
+    benches = [Bench.model_validate(each) for _, each in sorted(results.items())]
+    assert draw.page(benches) == (root / "docs" / "figures.md").read_text("utf-8")
+    readme = (root / "README.md").read_text("utf-8")
+    assert readme.count(f"For one {draw.PHOTO} photograph ") == 1
+    assert draw.with_headline(readme, benches) == readme
