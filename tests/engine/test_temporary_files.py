@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from vlmopt.engine.environment import engine_environment
+from vlmopt.engine.scratch import Scratch
 from vlmopt.engine.worker import Worker, WorkerDiedError
 
 LITTER = "tests.support.litter"
 WAITING = """
+from vlmopt.engine.scratch import Scratch
 from vlmopt.engine.worker import Worker
 try:
     with Worker(child="tests.support.litter") as worker:
@@ -70,21 +73,28 @@ def test_nothing_is_left_after_an_interrupt(scratch: Path) -> None:
     assert left(scratch) == []
 
 
-@pytest.mark.parametrize("length", [20, 60, 69, 70, 90])
+@pytest.mark.parametrize("length", [5, 40, 55, 56, 90])
 def test_sockets_have_a_path_that_the_system_takes(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VLLM_RPC_BASE_PATH", raising=False)
-    monkeypatch.setattr(tempfile, "tempdir", "/" + "t" * (length - 17))
-    scratch = Path(tempfile.gettempdir()) / "worker-abcdefgh"
-    assert len(str(scratch)) == length
-    environment = engine_environment(None, scratch)
-    assert environment["TMPDIR"] == str(scratch)
-    sockets = environment.get("VLLM_RPC_BASE_PATH", environment["TMPDIR"])
-    name = "/00000000-0000-0000-0000-000000000000"
-    assert sockets == (str(scratch) if length + len(name) <= 107 else tempfile.gettempdir())
-    assert length > 86 or len(sockets + name) <= 107
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="t") as home:
+        folder = Path(home) / ("t" * (length - len(home) - 1)) if length > len(home) else Path(home)
+        folder.mkdir(exist_ok=True)
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        scratch = Scratch("worker-")
+        environment = engine_environment(None, scratch.path, scratch.sockets)
+        assert environment["TMPDIR"] == str(scratch.path)
+        assert scratch.path.is_dir()
+        sockets = Path(environment.get("VLLM_RPC_BASE_PATH", environment["TMPDIR"]))
+        assert (sockets == scratch.path) == (len(str(scratch.path)) <= 70)
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(sockets / "00000000-0000-0000-0000-000000000000"))
+        scratch.cleanup()
+        scratch.cleanup()
+        assert left(folder) == []
+        assert not sockets.exists()
 
 
 def test_a_folder_for_sockets_that_was_chosen_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_RPC_BASE_PATH", "/run/mine")
-    environment = engine_environment(None, Path("/" + "t" * 90))
+    environment = engine_environment(None, Path("/" + "t" * 90), Path("/tmp/short"))
     assert environment["VLLM_RPC_BASE_PATH"] == "/run/mine"

@@ -14,18 +14,15 @@ from vlmopt.fork.bytecode import share_bytecode
 
 BYTECODE = Path(tempfile.gettempdir()) / f"vlmopt-bytecode-{os.getuid()}"
 _LEFT_OUT = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
-_SOCKET_PATH = 107
-"""Bytes that the path of a Unix socket may have."""
-_SOCKET_NAME = len("/00000000-0000-0000-0000-000000000000")
-"""Of vLLM's sockets between its processes."""
 
 
-def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
+def engine_environment(fork: Path | None, scratch: Path, sockets: Path | None = None) -> dict[str, str]:
     """The environment in which Python imports stock vLLM or, with `fork`, the fork in that folder.
 
     `scratch` takes what transformers writes (remote code modules), so that two engines never write one file,
-    and all temporary files: vLLM leaves some behind. What torch compiles goes to the user's cache folder.
-    The engine sees one thread, no network and no usage statistics. A fork is given stock's bytecode.
+    and all temporary files: vLLM leaves some behind. `sockets` takes its sockets, where it is given. What
+    torch compiles goes to the user's cache folder. The engine sees one thread, no network and no usage
+    statistics. A fork is given stock's bytecode.
     """
     ours = {
         "HF_HUB_OFFLINE": "1",
@@ -42,9 +39,8 @@ def engine_environment(fork: Path | None, scratch: Path) -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if key not in _LEFT_OUT} | ours
     environment["TMPDIR"] = str(scratch)
     environment.setdefault("TORCHINDUCTOR_CACHE_DIR", str(user_cache_path("vlmopt") / "torchinductor"))
-    if len(os.fsencode(scratch)) + _SOCKET_NAME > _SOCKET_PATH:
-        # Without a folder more in it, the path may do.
-        environment.setdefault("VLLM_RPC_BASE_PATH", tempfile.gettempdir())
+    if sockets not in (None, scratch):
+        environment.setdefault("VLLM_RPC_BASE_PATH", str(sockets))
     if sys.dont_write_bytecode:
         # Compiling torch and vLLM takes ten seconds a process: keep the bytecode, outside the installation.
         environment["PYTHONPYCACHEPREFIX"] = str(BYTECODE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import httpx
 from vlmopt.engine.child import Child, ChildError, Closing
 from vlmopt.engine.environment import engine_environment
 from vlmopt.engine.length import LONGEST, prompt_length
+from vlmopt.engine.scratch import Scratch
 
 START_S, ANSWER_S, STOP_S = 600, 300, 20
 MODEL = "model"
@@ -62,9 +62,10 @@ class Server(Closing):
         more: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._scratch = tempfile.TemporaryDirectory(prefix="server-")
-        scratch = Path(self._scratch.name)
-        socket = scratch / "socket"
+        self._scratch = Scratch("server-")
+        scratch = self._scratch.path
+        socket = self._scratch.sockets / "socket"
+        ours = engine_environment(fork, scratch, self._scratch.sockets)
         length = str(prompt_length(folder))
         options = [*SETTINGS, "--max-model-len", length, "--dtype", dtype, "--uds", str(socket), *more]
         options += ["--trust-remote-code"] if trust_remote_code else []
@@ -73,7 +74,7 @@ class Server(Closing):
         self._child = Child(
             [*command, str(folder.resolve()), *options],
             # The development mode of the server brings the call that empties its caches.
-            engine_environment(fork, scratch) | {"VLLM_SERVER_DEV_MODE": "1"} | dict(environment or {}),
+            ours | {"VLLM_SERVER_DEV_MODE": "1"} | dict(environment or {}),
             scratch / "log",
             patience=STOP_S,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-import tempfile
 from collections.abc import Mapping
 from multiprocessing import Pipe
 from pathlib import Path
@@ -31,6 +30,7 @@ from vlmopt.engine.protocol import (
     Trace,
     Wait,
 )
+from vlmopt.engine.scratch import Scratch
 
 PROCESSORS = "vlmopt.engine.frontend"
 ENGINE = "vlmopt.engine.offline"
@@ -63,13 +63,13 @@ class Worker(Closing):
         self._begin()
 
     def _begin(self) -> None:
-        self._scratch = tempfile.TemporaryDirectory(prefix="worker-")
-        scratch = Path(self._scratch.name)
+        self._scratch = Scratch("worker-")
+        scratch = self._scratch.path
         self._pipe, theirs = Pipe()
         with theirs:
             self._child = Child(
                 [sys.executable, "-m", self._module, str(theirs.fileno())],
-                engine_environment(self._fork, scratch) | self._environment,
+                engine_environment(self._fork, scratch, self._scratch.sockets) | self._environment,
                 scratch / "output",
                 pass_fds=[theirs.fileno()],
             )
