@@ -64,8 +64,8 @@ def headline(benches: list[Bench]) -> str:
         for what in ("processor call", "time to first token")
     )
     return (
-        f"For one {PHOTO} photograph the processor call takes "
-        f"{' and '.join(f'1/{1 / share:.0f} of the time on {title}' for share, title in calls)}, "
+        f"For one {PHOTO} photograph the processor call takes, of stock's time, "
+        f"{' and '.join(f'1/{1 / share:.0f} on {title}' for share, title in calls)}, "
         "and the time to first token of the CPU engine with shrunk towers falls to "
         f"{' and '.join(f'{share:.2f}' for share, _ in waits)} of stock's ([figures](docs/figures.md))."
     )
@@ -128,7 +128,7 @@ def rates(benches: list[Bench]) -> list[str]:
     rows = []
     for bench in benches:
         for point in bench.points:
-            for at_once, served in point.served.items():
+            for at_once, served in sorted(point.served.items()):
                 share = served.rate.ratios[FORK]
                 values = " | ".join(f"{served.rate.sides[side].median:.3g}" for side in (STOCK, FORK))
                 what = f"{plots.title_of(bench)} | {point.name} | {at_once}"

@@ -101,9 +101,9 @@ def draw_throughput(benches: list[Bench], size: str, out: Path) -> None:
     shown = [(bench, point) for bench in benches if (point := bench.point(size)) and point.served]
     figure = _panels(len(shown))
     for axis, (bench, point) in zip(figure.axes, shown, strict=True):
-        at_once = list(point.served)
-        for side, label in _sides(served.rate for served in point.served.values()):
-            samples = [served.rate.sides[side] for served in point.served.values()]
+        at_once = sorted(point.served)
+        for side, label in _sides(point.served[number].rate for number in at_once):
+            samples = [point.served[number].rate.sides[side] for number in at_once]
             _line(axis, at_once, samples, 1, side, label)
         axis.set(title=title_of(bench), xscale="log", xlabel="requests at once")
         axis.set_xticks(at_once, at_once)
