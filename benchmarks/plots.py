@@ -48,7 +48,7 @@ def draw_host(benches: list[Bench], size: str, out: Path) -> None:
         axis.margins(x=0.18)
     calls.set_yticks(range(len(shown)), [title_of(bench) for bench, _ in shown])
     calls.invert_yaxis()
-    figure.legend(loc="upper right", ncols=2)
+    figure.legend(*calls.get_legend_handles_labels(), loc="upper right", ncols=2)
     save(figure, out, f"Host cost of one {size} JPEG, decode apart")
 
 
@@ -62,8 +62,9 @@ def draw_stages(benches: list[Bench], size: str, out: Path) -> None:
     for at, (_, point) in enumerate(shown):
         for shift, side in ((-0.2, STOCK), (0.2, FORK)):
             left = 0.0
-            for stage, found in point.stages.items():
-                width = 1e3 * found.sides[side].median
+            # In the order of a request's way; a JSON file may have lost it.
+            for stage in (stage for stage in titles if stage in point.stages):
+                width = 1e3 * point.stages[stage].sides[side].median
                 label = None if stage in drawn else titles[stage]
                 axis.barh(at + shift, width, 0.36, left=left, color=colours[stage], label=label)
                 drawn.add(stage)
