@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmopt.errors import UsageError
 from vlmopt.measure.bench_file import Machine
+from vlmopt.mistakes import first_mistake
 from vlmopt.whole import write_whole
 
 
@@ -131,6 +132,5 @@ def load_study(path: Path) -> Study:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path} is no study: {where or 'file'}: {first['msg']}") from error
+        where, wrong = first_mistake(error)
+        raise UsageError(f"{path} is no study: {where}: {wrong}; name another file") from error

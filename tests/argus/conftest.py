@@ -9,8 +9,10 @@ import pytest
 pytest.importorskip("transformers")
 
 import torch
+import yaml
 
 from vlmopt.argus.build import build
+from vlmopt.argus.family import CONFIGS
 
 # The programs of the study import each other as a script's neighbours.
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -31,6 +33,21 @@ def lively(model, seed=0):
             else:
                 weight.copy_(0.1 * noise + (1 if "norm" in name and name.endswith("weight") else 0))
     return model
+
+
+def smaller_member(folder, **training):
+    """A member that is smaller than the smallest, as a file in `folder`; `training` is of both stages."""
+    settings = yaml.safe_load((CONFIGS / "argusvlm-tiny.yaml").read_text("utf-8"))
+    for part in ("vision_config", "text_config"):
+        settings["config"][part] |= {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1}
+        settings["config"][part]["num_attention_heads"] = 2
+    settings["config"]["text_config"]["num_key_value_heads"] = 2
+    settings["config"]["projector_hidden_size"] = 64
+    for stage in settings["training"].values():
+        stage.update(training)
+    path = folder / "smaller.yaml"
+    path.write_text(yaml.safe_dump(settings), "utf-8")
+    return str(path)
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,15 @@ import argus_runs
 import argus_study
 import pytest
 import torch
-import yaml
 from argus_draw import draw, section, with_section
 from argus_record import Budget, Latency, Point, Run, Spread, Study, load_study
 from argus_scores import HeldOut
 from safetensors.torch import load_file
 
+from tests.argus.conftest import smaller_member
 from vlmopt.argus.boxes import load_format
 from vlmopt.argus.build import build_config, count_parameters
-from vlmopt.argus.family import CONFIGS, load_member
+from vlmopt.argus.family import load_member
 from vlmopt.argus.training.run import train
 from vlmopt.errors import UsageError
 from vlmopt.measure.machine import machine_here
@@ -37,14 +37,7 @@ TIMED = Latency(
 @pytest.fixture(scope="module")
 def member(tmp_path_factory):
     """A member that is smaller than the smallest, as a file."""
-    settings = yaml.safe_load((CONFIGS / "argusvlm-tiny.yaml").read_text("utf-8"))
-    for part in ("vision_config", "text_config"):
-        settings["config"][part] |= {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1}
-        settings["config"][part]["num_attention_heads"] = 2
-    settings["config"]["text_config"]["num_key_value_heads"] = 2
-    path = tmp_path_factory.mktemp("member") / "smaller.yaml"
-    path.write_text(yaml.safe_dump(settings), "utf-8")
-    return str(path)
+    return smaller_member(tmp_path_factory.mktemp("member"))
 
 
 def run_of(kind, arm, seed, accuracies, vqa=0.5):

@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from PIL import Image
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from tests.argus.conftest import smaller_member
 from tests.argus.test_coco import write
 from vlmopt.argus import checkpoint, needs
 from vlmopt.argus.errors import InputError
-from vlmopt.argus.family import CONFIGS
 from vlmopt.argus.modeling import IGNORED
 from vlmopt.argus.scenes import Scenes
 from vlmopt.argus.training.packing import Packer, TaskSamples
@@ -31,17 +30,7 @@ class Broken(Exception):
 @pytest.fixture(scope="module")
 def member(tmp_path_factory):
     """A member that is smaller than the smallest, as a file."""
-    settings = yaml.safe_load((CONFIGS / "argusvlm-tiny.yaml").read_text("utf-8"))
-    for part in ("vision_config", "text_config"):
-        settings["config"][part] |= {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1}
-        settings["config"][part]["num_attention_heads"] = 2
-    settings["config"]["text_config"]["num_key_value_heads"] = 2
-    settings["config"]["projector_hidden_size"] = 64
-    for stage in settings["training"].values():
-        stage.update(steps=STEPS, batch=4, learning_rate=0.01)
-    path = tmp_path_factory.mktemp("member") / "smaller.yaml"
-    path.write_text(yaml.safe_dump(settings), "utf-8")
-    return str(path)
+    return smaller_member(tmp_path_factory.mktemp("member"), steps=STEPS, batch=4, learning_rate=0.01)
 
 
 def options(member, out, **more):
@@ -212,7 +201,7 @@ def test_options_that_mean_nothing_are_refused(member, more, message, tmp_path):
 
 def test_a_missing_library_is_a_clear_error(monkeypatch):
     monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "accelerate" else name)
-    with pytest.raises(UsageError, match="needs accelerate: install the dependency group `argus`"):
+    with pytest.raises(UsageError, match="needs accelerate: install them"):
         needs.check()
 
 

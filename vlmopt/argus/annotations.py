@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from vlmopt.argus.boxes import Box
 from vlmopt.errors import UsageError
+from vlmopt.mistakes import first_mistake
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -52,9 +53,8 @@ def checked(value: Any, kind: type[_T], path: Path) -> _T:
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: {f'{place}: ' if place else ''}{first['msg']}") from error
+        place, wrong = first_mistake(error)
+        raise UsageError(f"{path}: {place}: {wrong}; docs/argus.md says what is expected in it") from error
 
 
 def find_picture(names: Sequence[str], folders: Sequence[Path]) -> Path:
@@ -63,7 +63,9 @@ def find_picture(names: Sequence[str], folders: Sequence[Path]) -> Path:
         for name in names:
             if (folder / name).is_file():
                 return folder / name
-    raise UsageError(f"the picture {names[0]} is not in {' or '.join(map(str, folders))}")
+    raise UsageError(
+        f"the picture {names[0]} is not in {' or '.join(map(str, folders))}; get it, or name its folder"
+    )
 
 
 def open_picture(path: Path, size: tuple[int, int] | None = None) -> Image:
@@ -81,9 +83,9 @@ def open_picture(path: Path, size: tuple[int, int] | None = None) -> Image:
         with Image.open(path) as image:
             opened = image.convert("RGB")
     except FileNotFoundError as error:
-        raise UsageError(f"the picture {path} does not exist") from error
+        raise UsageError(f"the picture {path} does not exist: name another file") from error
     except Exception as error:  # each of Pillow's readers raises its own
-        raise UsageError(f"{path} cannot be read as a picture: {error}") from error
+        raise UsageError(f"{path} cannot be read as a picture: {error}; name or get another file") from error
     if size is not None and opened.size != size:
         stated = f"{size[0]} x {size[1]}"
         raise UsageError(f"{path} is {opened.width} x {opened.height} pixels, its annotations say {stated}")

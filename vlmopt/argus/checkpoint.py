@@ -28,7 +28,7 @@ def load(
     """
     path = folder / "config.json"
     if not path.is_file():
-        raise InputError(f"no checkpoint in {folder}: it has no config.json")
+        raise InputError(f"no checkpoint in {folder}: it has no config.json; `vlmopt argus train` makes one")
     logging.disable_progress_bar()  # it would show on a pipe, too
     try:
         kind = json.loads(path.read_text("utf-8")).get("model_type")
@@ -40,13 +40,17 @@ def load(
         for what, names in loaded.items():
             if names:  # else transformers would make the weights by chance
                 some = sorted(map(str, names))
-                raise InputError(f"the checkpoint in {folder} has {what.replace('_', ' ')}: {some[0]}, ...")
+                raise InputError(
+                    f"the checkpoint in {folder} has {what.replace('_', ' ')}: {some[0]}, ...; train it anew"
+                )
         processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
     except InputError:
         raise
     except Exception as error:  # safetensors, tokenizers and transformers each raise their own
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"the checkpoint in {folder} cannot be read: {first}") from error
+        raise InputError(
+            f"the checkpoint in {folder} cannot be read: {first}; train or get it anew"
+        ) from error
     return model.eval(), processor
 
 
@@ -57,5 +61,7 @@ def shipped() -> Path:
         InputError: this vlmopt has none.
     """
     if not (SHIPPED / "config.json").is_file():
-        raise InputError("this vlmopt comes without a trained checkpoint: name one")
+        raise InputError(
+            "this vlmopt comes without a trained checkpoint: name one; `vlmopt argus train` makes them"
+        )
     return SHIPPED

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vlmopt.argus.errors import InputError
 from vlmopt.argus.examples import Task
+from vlmopt.mistakes import first_mistake
 
 CONFIGS = Path(__file__).parent / "configs"
 
@@ -92,5 +93,5 @@ def load_member(name: str) -> Member:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not YAML: {error}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        place, wrong = first_mistake(error)
+        raise InputError(f"{path}: {place}: {wrong}") from error

@@ -13,4 +13,4 @@ def check() -> None:
     """Raises UsageError, which says what is missing, where something is."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        raise UsageError(f"ArgusVLM needs {', '.join(missing)}: install the dependency group `argus`")
+        raise UsageError(f"ArgusVLM needs {', '.join(missing)}: install them (uv sync --group argus)")

@@ -131,7 +131,9 @@ class ReferringExpressions:
                 (ref.ann_id, boxes, "annotation"),
             ):
                 if number not in known:
-                    raise UsageError(f"{where} names {what} {number}, which is not in {beside}")
+                    raise UsageError(
+                        f"{where} names {what} {number}, which is not in {beside}: get both of one release"
+                    )
             for sentence in ref.sentences:
                 self._take(pictures[ref.image_id], sentence.sent, boxes[ref.ann_id], where)
 

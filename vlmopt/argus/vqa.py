@@ -80,7 +80,7 @@ class VqaFiles:
             number = question.question_id
             where = f"{questions_path}: questions.{place}: question {number}"
             if number not in known:
-                raise UsageError(f"{where} has no annotation in {annotations_path}")
+                raise UsageError(f"{where} has no annotation in {annotations_path}: give both of one split")
             annotation = known[number]
             if annotation.image_id != question.image_id:
                 raise UsageError(

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmopt.errors import EquivalenceError, UsageError
 from vlmopt.golden.outputs import Output, Stage
+from vlmopt.mistakes import first_mistake
 from vlmopt.whole import write_whole
 
 _NUMBERS = re.compile(r"\[[-+\d.eE,\s]+\]")  # a list of numbers goes on one line
@@ -75,9 +76,8 @@ def read_golden(folder: Path, model: str) -> Golden:
     except FileNotFoundError:
         raise UsageError(f"{path} does not exist: run `vlmopt golden record --model {model}` first") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path} is no file of golden outputs: {where}: {first['msg']}") from None
+        where, wrong = first_mistake(error)
+        raise UsageError(f"{path} is no file of golden outputs: {where}: {wrong}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is no file of golden outputs: {error}") from None
     if golden.model != model:

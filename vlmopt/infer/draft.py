@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from vlmopt.errors import SpecError
 from vlmopt.infer.facts import IMAGE_MODALITIES, Field, Target
+from vlmopt.mistakes import first_mistake
 from vlmopt.specs import Output, Spec
 
 _COLUMN = 34
@@ -80,9 +81,8 @@ class Draft:
         try:
             return Spec.model_validate(data)
         except ValidationError as error:
-            mistake = error.errors()[0]
-            place = ".".join(map(str, mistake["loc"]))
-            raise SpecError(f"{self.architecture} of vLLM {self.vllm}: {place}: {mistake['msg']}") from None
+            place, wrong = first_mistake(error)
+            raise SpecError(f"{self.architecture} of vLLM {self.vllm}: {place}: {wrong}") from None
 
     def gaps(self) -> list[str]:
         """What a person has to fill in or look at, one sentence each."""

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmopt.errors import UsageError
+from vlmopt.mistakes import first_mistake
 from vlmopt.whole import write_whole
 
 BENCH_NAME = "measured/bench.json"
@@ -236,10 +237,9 @@ def read_bench(path: Path) -> Bench:
             f"cannot read {path}: {error.strerror or error}; `vlmopt bench DIR` makes it"
         ) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
+        where, wrong = first_mistake(error)
         raise UsageError(
-            f"{path} is no benchmark of this version of vlmopt: {where}: {first['msg']}; run `vlmopt bench`"
+            f"{path} is no benchmark of this version of vlmopt: {where}: {wrong}; run `vlmopt bench`"
         ) from None
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vlmopt.errors import UsageError
 from vlmopt.measure.bench_file import Machine
 from vlmopt.measure.stages import OTHER
+from vlmopt.mistakes import first_mistake
 from vlmopt.whole import write_whole
 
 BESIDE = (".svg", ".collapsed")
@@ -145,9 +146,8 @@ def read_profile(path: Path) -> Profile:
             f"{path}: {error.strerror}; `vlmopt profile --model NAME --out FILE` makes one"
         ) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
+        place, wrong = first_mistake(error)
         raise UsageError(
-            f"{path} is no profile of this version of vlmopt: {place}: {first['msg']}; "
+            f"{path} is no profile of this version of vlmopt: {place}: {wrong}; "
             "make it anew with `vlmopt profile`"
         ) from None

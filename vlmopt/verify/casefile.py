@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from vlmopt.errors import UsageError
+from vlmopt.mistakes import first_mistake
 from vlmopt.verify.images import ARRAYS, ImageCase
 
 CASE_NAME = "case.json"
@@ -83,9 +84,8 @@ def decode(kind: Any, data: Any, where: Path) -> Any:
     try:
         return TypeAdapter(kind).validate_python(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{where / CASE_NAME}: case.{place}: {first['msg'].lower()}") from None
+        place, wrong = first_mistake(error)
+        raise UsageError(f"{where / CASE_NAME}: case.{place}: {wrong.lower()}") from None
 
 
 def _write_image(folder: Path, name: str, image: ImageCase) -> None:
