@@ -14,6 +14,7 @@ from tests.argus.vllm_answers import TOKENS, cases, prompt_of
 
 ROOT = Path(__file__).parents[2]
 ENGINE_S = 400
+HALF = "\N{REPLACEMENT CHARACTER}"
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
@@ -62,7 +63,9 @@ def test_vllm_and_transformers_give_the_same_greedy_tokens(tiny, served):
         assert answer["tokens"] == made.sequences[0, start:].tolist()
         sure = [torch.log_softmax(logits[0], -1).max().item() for logits in made.logits]
         assert answer["logprobs"] == pytest.approx(sure, abs=1e-3)
-        assert answer["text"] == processor.tokenizer.decode(answer["tokens"])
+        # vLLM leaves out a character of which only the first bytes have come.
+        whole = processor.tokenizer.decode(answer["tokens"])
+        assert answer["text"].rstrip(HALF) == whole.rstrip(HALF)
 
 
 @pytest.mark.engine

@@ -35,6 +35,7 @@ class Stage(BaseModel):
         learns: `projector`, while the rest stays as it is, or `all`.
         steps, batch: how many steps of how many pictures; each picture comes with all its examples.
         learning_rate: the highest; it rises over the first twentieth of the steps and falls as a cosine.
+        optimizer: `adamw`, or `muon` for a model that begins from nothing, see `training.optimizer`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,6 +45,7 @@ class Stage(BaseModel):
     steps: Annotated[int, Field(ge=1)]
     batch: Annotated[int, Field(ge=1)]
     learning_rate: Annotated[float, Field(gt=0)]
+    optimizer: Literal["adamw", "muon"] = "adamw"
 
 
 class Member(BaseModel):

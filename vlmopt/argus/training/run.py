@@ -22,6 +22,7 @@ from vlmopt.argus.modeling import ArgusVLMForConditionalGeneration
 from vlmopt.argus.processing import ArgusVLMProcessor
 from vlmopt.argus.scenes import Scenes
 from vlmopt.argus.training.folder import RunFolder
+from vlmopt.argus.training.optimizer import MuonAndAdamW
 from vlmopt.argus.training.packing import Packer, TaskSamples
 
 Progress = Callable[[str, int, int], None]
@@ -29,6 +30,7 @@ EachStep = Callable[[int, ArgusVLMForConditionalGeneration, ArgusVLMProcessor], 
 """Called after each step with its number, the model in training mode, and the processor."""
 _MOST_EXAMPLES = 16
 _REPORTS = 100
+_WEIGHT_DECAY = 0.01
 _CODEBOOK_SAMPLES = 2000
 
 
@@ -120,11 +122,18 @@ def train(
         model, processor = checkpoint.load(options.start)
     for name, weight in model.named_parameters():
         weight.requires_grad_(stage.learns == "all" or name.startswith("model.projector."))
+    # None is the trainer's own AdamW, and its own cosine.
+    optimizer = (
+        MuonAndAdamW(model, learning_rate=stage.learning_rate, weight_decay=_WEIGHT_DECAY)
+        if stage.optimizer == "muon"
+        else None
+    )
     trainer = Trainer(
         model=model.train(),
         args=_arguments(options, stage, folder.checkpoints),
         train_dataset=TaskSamples(samples, stage.tasks, _MOST_EXAMPLES),
         data_collator=Packer(processor),
+        optimizers=(optimizer, None),
         callbacks=[_Watcher(progress, processor, each_step)],
     )
     # Results go to stdout, and only those.
@@ -187,7 +196,7 @@ def _arguments(options: Options, stage: Stage, saved: Path) -> TrainingArguments
         learning_rate=stage.learning_rate,
         lr_scheduler_type="cosine",
         warmup_steps=max(stage.steps // 20, 1),
-        weight_decay=0.01,
+        weight_decay=_WEIGHT_DECAY,
         max_grad_norm=1.0,
         seed=options.seed,
         logging_steps=max(stage.steps // _REPORTS, 1),
