@@ -69,16 +69,16 @@ def build_small_model(spec: Spec, into: Path | None = None) -> Path:
     vLLM loads it the ordinary way (``load_format="auto"``), and so does transformers, from the folder that
     `third_party_folder` gives. Without `into` it stands in the user's cache. A folder that was made from
     other files, seeds or versions is made anew. It is there whole, or not at all. A checkpoint that ships
-    with the model is taken from where it lies; with `into` it is copied.
+    with the model is taken from where it lies; with `into` it is copied there.
 
     Raises:
         SpecError: the spec describes no small folder, or one that transformers cannot make.
         UsageError: transformers is not installed, or `into/NAME` is something else.
     """
     checkpoint = small_of(spec).checkpoint
-    if checkpoint is not None:
-        return _checkpoint(spec, checkpoint) if into is None else write_small_folder(spec, into.resolve())
-    if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
+    if checkpoint is not None and into is None:
+        return _checkpoint(spec, checkpoint)
+    if checkpoint is None and not all(map(importlib.util.find_spec, ("transformers", "torch"))):
         raise UsageError(
             "weights are made with transformers: install the engine group (uv sync --group engine)"
         )
@@ -91,7 +91,8 @@ def build_small_model(spec: Spec, into: Path | None = None) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{spec.name}-") as scratch:
         made = write_small_folder(spec, Path(scratch))
-        _make_weights(spec, made)
+        if checkpoint is None:
+            _make_weights(spec, made)
         (made / STAMP).write_text(json.dumps(key, indent=2) + "\n", "utf-8")
         try:
             if folder.exists():
@@ -184,6 +185,11 @@ def _make_weights(spec: Spec, folder: Path) -> None:
 def _key(spec: Spec) -> dict[str, str]:
     """What decides every byte of the folder."""
     small = small_of(spec)
+    if small.checkpoint is not None:
+        digest = hashlib.sha256()
+        for path in sorted(_checkpoint(spec, small.checkpoint).iterdir()):
+            digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+        return {"spec": spec.name, "sha256": digest.hexdigest()}
     assert spec.path is not None
     home = spec.path.parent
     facts = small.model_dump(

@@ -1,6 +1,7 @@
 """Training: packed questions are what they are alone, the loss falls, and a resumed run changes nothing."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from vlmopt.argus import checkpoint, needs
 from vlmopt.argus.errors import InputError
 from vlmopt.argus.modeling import IGNORED
 from vlmopt.argus.scenes import Scenes
+from vlmopt.argus.training.folder import record_of
 from vlmopt.argus.training.packing import Packer, TaskSamples
 from vlmopt.argus.training.run import Options, train
 from vlmopt.cli import app
@@ -166,9 +168,28 @@ def test_the_first_stage_can_keep_all_but_the_projector(member, tmp_path):
     assert all(name.startswith("model.projector.") for name in changed)
     third = tmp_path / "third"
     train(options(member, third, number=2, start=second, steps=3))
+    assert record_of(third)["before"] == record_of(second)
+    assert record_of(second)["before"] is None
     changed = {name for name in before if not torch.equal(weights(third)[name], after[name])}
     assert any("vision_tower" in name for name in changed)
     assert any("language_model" in name for name in changed)
+
+
+def test_a_member_can_be_trained_with_adamw_alone(member, tmp_path):
+    text = Path(member).read_text("utf-8").replace("optimizer: muon", "optimizer: adamw")
+    (tmp_path / "plain.yaml").write_text(text, "utf-8")
+    # The first step is taken at a learning rate of 0.
+    train(options(member, tmp_path / "muon", steps=2))
+    train(options(str(tmp_path / "plain.yaml"), tmp_path / "adamw", steps=2))
+    assert not same(weights(tmp_path / "adamw"), weights(tmp_path / "muon"))
+
+
+def test_a_record_that_cannot_be_read_is_told_before_training(member, trained, tmp_path):
+    start = tmp_path / "start"
+    shutil.copytree(trained[1], start)
+    (start / "training.json").write_text("{", "utf-8")
+    with pytest.raises(InputError, match=r"training\.json cannot be read"):
+        train(options(member, tmp_path / "out", start=start))
 
 
 @pytest.mark.parametrize("form", ["float", "codebook"])

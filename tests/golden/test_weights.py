@@ -88,3 +88,39 @@ def test_both_layouts_hold_the_same_values(spec: Spec, tmp_path: Path) -> None:
         parts = hub[name].chunk(3)
         assert all(any(torch.equal(part, other) for other in own.values()) for part in parts), name
     assert json.loads((folder / STAMP).read_text("utf-8"))["spec"] == spec.name
+
+
+@pytest.fixture
+def shipped() -> Spec:
+    """A model that is small itself."""
+    (spec, *_) = [spec for spec in list_specs() if spec.small and spec.small.checkpoint]
+    return spec
+
+
+def test_a_checkpoint_that_ships_is_taken_as_it_is(shipped: Spec, tmp_path: Path) -> None:
+    where = build_small_model(shipped)
+    assert where == third_party_folder(shipped, where)
+    copy = build_small_model(shipped, tmp_path)
+    assert copy == tmp_path / shipped.name
+    names = {path.name for path in where.iterdir()}
+    assert {path.name for path in copy.iterdir()} == {*names, STAMP}
+    assert all((copy / name).read_bytes() == (where / name).read_bytes() for name in names)
+    before = (copy / STAMP).stat()
+    assert build_small_model(shipped, tmp_path) == copy
+    assert (copy / STAMP).stat() == before
+
+
+def test_a_copy_of_a_checkpoint_takes_nobody_elses_place(shipped: Spec, tmp_path: Path) -> None:
+    mine = tmp_path / shipped.name / "notes.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine", "utf-8")
+    with pytest.raises(UsageError, match="no folder that vlmopt made"):
+        build_small_model(shipped, tmp_path)
+    assert [path.name for path in mine.parent.iterdir()] == ["notes.txt"]
+
+
+def test_a_checkpoint_that_is_not_there_is_told(shipped: Spec, tmp_path: Path) -> None:
+    assert shipped.small is not None
+    spec = changed(shipped.name, tmp_path, checkpoint="vlmopt/argus/checkpoints/none")
+    with pytest.raises(SpecError, match="has no checkpoint in vlmopt/argus/checkpoints/none"):
+        build_small_model(spec)

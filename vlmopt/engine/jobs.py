@@ -37,7 +37,7 @@ class ThirdPartyAnswer:
     `tensors` holds what its processor gives the model beside the token ids, `embeddings` the features of all
     images in a row (float32, tokens x hidden size), `logits` of each step (token, value) from the largest on.
     `text` is the answer without special tokens; `boxes` has of each box in it the words before it and its
-    corners, where the processor reads boxes.
+    corners, where the processor reads boxes and each can be read.
     """
 
     token_ids: list[int]

@@ -18,6 +18,7 @@ import torch
 import transformers
 
 from vlmopt.engine.jobs import Array, Job, ThirdPartyAnswer
+from vlmopt.errors import UsageError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -69,10 +70,13 @@ def _answer(job: Job, processor: Any, model: Any, text: str, images: tuple[Image
 
 
 def _boxes(processor: Any, text: str) -> list[tuple[str, tuple[float, ...]]] | None:
-    """By a processor that has `find_boxes`; it raises ValueError for a box that cannot be read."""
+    """By a processor that has `find_boxes`; None where a box is malformed, or where it has no such method."""
     if not hasattr(processor, "find_boxes"):
         return None
-    return [(found.label, tuple(found.box.corners)) for found in processor.find_boxes(text)]
+    try:
+        return [(found.label, tuple(found.box.corners)) for found in processor.find_boxes(text)]
+    except (ValueError, UsageError):
+        return None
 
 
 def _embeddings(model: Any, batch: Any) -> Array:

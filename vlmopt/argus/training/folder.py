@@ -1,7 +1,7 @@
 """The folder of a training run: what it may hold, what a broken-off run leaves, the record at the end.
 
 OUT/model.safetensors, ...     the trained model and its processor
-OUT/training.json              options, recipe, losses
+OUT/training.json              options, recipe, losses; under `before` those of the stage that it went on from
 OUT/checkpoints/               while the run is not over: states to resume from, and the run's options
 """
 
@@ -29,11 +29,18 @@ def last_state(out: Path) -> Path | None:
 
 
 def record_of(out: Path) -> dict[str, Any] | None:
-    """What `training.json` says of a finished run; None where no run has finished."""
+    """What `training.json` says of a finished run; None where no run has finished.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    path = out / _RECORD
     try:
-        record: dict[str, Any] = json.loads((out / _RECORD).read_text("utf-8"))
+        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}; remove it, or train anew") from error
     return record
 
 
@@ -69,9 +76,16 @@ class RunFolder:
         (self.checkpoints / _RECORD).write_text(json.dumps(self._asked), "utf-8")
         return None
 
-    def finish(self, *, steps: int, seconds: float, losses: Sequence[tuple[int, float]]) -> None:
+    def finish(
+        self,
+        *,
+        steps: int,
+        seconds: float,
+        losses: Sequence[tuple[int, float]],
+        before: Mapping[str, Any] | None,
+    ) -> None:
         """Writes the record, and removes the states."""
-        done = {"steps": steps, "seconds": round(seconds, 1), "losses": losses}
+        done = {"steps": steps, "seconds": round(seconds, 1), "losses": losses, "before": before}
         (self.out / _RECORD).write_text(json.dumps({**self._asked, **done}, indent=1) + "\n", "utf-8")
         shutil.rmtree(self.checkpoints)
 

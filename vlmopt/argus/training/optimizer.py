@@ -30,15 +30,15 @@ class MuonAndAdamW(Optimizer):
 
     def __init__(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> None:
         matrices = {id(weight): weight for weight in _between_layers(model) if weight.requires_grad}
-        rest = [weight for weight in model.parameters() if weight.requires_grad and id(weight) not in matrices]
+        rest = [
+            weight for weight in model.parameters() if weight.requires_grad and id(weight) not in matrices
+        ]
         groups = [
             {"params": [weight for weight in rest if weight.ndim > 1], "weight_decay": weight_decay},
             {"params": [weight for weight in rest if weight.ndim < 2], "weight_decay": 0.0},
         ]
         self._parts: tuple[Optimizer, ...] = (
-            Muon(
-                matrices.values(), learning_rate, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"
-            ),
+            Muon(matrices.values(), learning_rate, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"),
             AdamW([group for group in groups if group["params"]], learning_rate, betas=_BETAS, fused=True),
         )
         super().__init__([group for part in self._parts for group in part.param_groups], {})

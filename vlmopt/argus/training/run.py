@@ -21,7 +21,7 @@ from vlmopt.argus.family import Member, Stage, load_member
 from vlmopt.argus.modeling import ArgusVLMForConditionalGeneration
 from vlmopt.argus.processing import ArgusVLMProcessor
 from vlmopt.argus.scenes import Scenes
-from vlmopt.argus.training.folder import RunFolder
+from vlmopt.argus.training.folder import RunFolder, record_of
 from vlmopt.argus.training.optimizer import MuonAndAdamW
 from vlmopt.argus.training.packing import Packer, TaskSamples
 
@@ -120,6 +120,7 @@ def train(
         )
     else:
         model, processor = checkpoint.load(options.start)
+    before = None if options.start is None else record_of(options.start)
     for name, weight in model.named_parameters():
         weight.requires_grad_(stage.learns == "all" or name.startswith("model.projector."))
     # None is the trainer's own AdamW, and its own cosine.
@@ -148,7 +149,7 @@ def train(
     model.eval().save_pretrained(options.out)
     processor.save_pretrained(options.out)
     result = Result(options.out, options.number, trainer.state.global_step, seconds, losses)
-    folder.finish(steps=result.steps, seconds=seconds, losses=losses)
+    folder.finish(steps=result.steps, seconds=seconds, losses=losses, before=before)
     return result
 
 
