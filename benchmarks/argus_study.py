@@ -145,10 +145,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--formats", nargs="*", default=names, choices=names)
     parser.add_argument("--sizes", nargs="*", default=["small", "large"], choices=["small", "large"])
     for name, default, text in (
-        ("steps1", 160, "of stage 1"),
-        ("steps2", 600, "of stage 2"),
-        ("batch", 16, "pictures in a step"),
-        ("points", 8, "evaluations in stage 2"),
+        ("steps1", 300, "of stage 1"),
+        ("steps2", 1000, "of stage 2"),
+        ("batch", 8, "pictures in a step"),
+        ("points", 5, "evaluations in stage 2"),
         ("questions", 200, "held-out groundings, and as many questions, in an evaluation"),
         ("jobs", 2, "runs side by side"),
         ("threads", 1, "of each run"),
