@@ -62,7 +62,7 @@ def build(
     """Build the small model folder of a spec.
 
     The model's own geometry, tokenizer and settings, shrunk towers, and seeded weights. vLLM and transformers
-    load it like one of the hub. Nothing is fetched.
+    load it like one of the hub. A model that is small itself is copied. Nothing is fetched.
     """
     from vlmopt import console
     from vlmopt.small import build_small_model

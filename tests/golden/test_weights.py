@@ -11,6 +11,7 @@ import yaml
 from tests.support.models import own_specs
 from vlmopt.errors import SpecError, UsageError
 from vlmopt.folders import specs_folder
+from vlmopt.measure.sessions import loaded_model
 from vlmopt.small import STAMP, WEIGHTS, build_small_model, third_party_folder
 from vlmopt.specs import Spec, list_specs, read_spec
 
@@ -124,3 +125,10 @@ def test_a_checkpoint_that_is_not_there_is_told(shipped: Spec, tmp_path: Path) -
     spec = changed(shipped.name, tmp_path, checkpoint="vlmopt/argus/checkpoints/none")
     with pytest.raises(SpecError, match="has no checkpoint in vlmopt/argus/checkpoints/none"):
         build_small_model(spec)
+
+
+def test_what_is_measured_with_a_checkpoint_says_so(shipped: Spec) -> None:
+    assert shipped.small is not None
+    with loaded_model(shipped, None) as (model, words, form):
+        assert (words, form) == (shipped.small.checkpoint, "auto")
+        assert (model.folder / WEIGHTS).is_file()

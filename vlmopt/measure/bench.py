@@ -38,7 +38,7 @@ def bench_fork(
         folder: a fork that `apply` wrote.
         matrix: what to measure.
         model: the spec, as a name, a path or a hub id; None for the one that the fork's lock names.
-        model_folder: a real model folder; None for the spec's small one, with seeded weights.
+        model_folder: a real model folder; None for the spec's small one.
         progress: called as the work goes on.
 
     Raises:

@@ -100,7 +100,7 @@ def profile_model(
         model: a spec's name, a path to one, or a hub id that one claims.
         wanted: what to do.
         fork: the fork to profile; None for stock.
-        model_folder: a real model folder; None for the spec's small one, with seeded weights.
+        model_folder: a real model folder; None for the spec's small one.
         out: the profile's file; None for its place in the fork's folder, for stock in that of `build/NAME`,
             or, where that is no fork, for `build/NAME-profile-stock.json`.
         progress: called as the work goes on.

@@ -17,6 +17,7 @@ from vlmopt.errors import UsageError
 from vlmopt.measure.load import chat_body
 from vlmopt.measure.profile_file import EngineKind
 from vlmopt.measure.watch import Watch
+from vlmopt.small import small_of
 from vlmopt.specs import Spec
 from vlmopt.verify.chat import data_url
 from vlmopt.verify.parts import Model
@@ -172,7 +173,8 @@ def loaded_model(spec: Spec, folder: Path | None) -> Iterator[tuple[Model, str, 
     """
     with model_of(spec, folder, weights=True) as model:
         if folder is None:
-            yield model, "small model of the spec, seeded weights", "auto"
+            shipped = small_of(spec).checkpoint
+            yield model, shipped or "small model of the spec, seeded weights", "auto"
         elif any(any(model.folder.glob(pattern)) for pattern in _WEIGHTS):
             yield model, f"of the folder {model.folder.name}", "auto"
         else:
