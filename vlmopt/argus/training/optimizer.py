@@ -1,7 +1,7 @@
 """Muon for the matrices between layers, AdamW for all else, as one optimizer for the trainer.
 
-A model that begins from nothing learns the scenes with an eighth of the pictures that AdamW alone needs; a
-pretrained one is best left with the optimizer that it comes from.
+A model that begins from nothing learns the scenes faster so: side by side, in batches of 8, four minutes came
+as far as five of AdamW alone. A pretrained one is best left with the optimizer that it comes from.
 """
 
 from __future__ import annotations
