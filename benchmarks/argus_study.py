@@ -24,7 +24,7 @@ from argus_draw import draw
 from argus_record import Budget, Run, Study, load_study
 from argus_runs import Task, carry_out
 
-from vlmopt.argus import needs
+from vlmopt import needs
 from vlmopt.errors import UsageError, VlmoptError
 from vlmopt.measure.machine import machine_here
 
@@ -33,7 +33,7 @@ def main() -> None:
     """Trains, measures, draws."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        needs.check()
+        needs.argus()
         study(options())
     except VlmoptError as error:
         sys.exit(f"argus_study: {error}")

@@ -56,10 +56,9 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a member of the family, one stage at a time."""
-    from vlmopt import console
-    from vlmopt.argus import needs
+    from vlmopt import console, needs
 
-    needs.check()
+    needs.argus()
     from vlmopt.argus.training import run
 
     with console.progress("Training") as tick:
@@ -119,10 +118,9 @@ def evaluate(
 
     Exit code 1 if they do not give the same tokens.
     """
-    from vlmopt import console
-    from vlmopt.argus import needs
+    from vlmopt import console, needs
 
-    needs.check()
+    needs.argus()
     from vlmopt.argus.evaluation import run
 
     with console.progress("Evaluating") as tick:
@@ -159,10 +157,9 @@ def show(
     json: Json = False,
 ) -> None:
     """Answer a question about a picture, and draw the answer's boxes on it."""
-    from vlmopt import console
-    from vlmopt.argus import needs
+    from vlmopt import console, needs
 
-    needs.check()
+    needs.argus()
     from vlmopt.argus import showing
 
     shown = showing.show(

@@ -47,10 +47,9 @@ def bench(
     Both run side by side, in turn, offline and as OpenAI servers. The result is kept in
     DIR/measured/bench.json, and says whether the machine was calm enough for it.
     """
-    from vlmopt import console
-    from vlmopt.measure import needs
+    from vlmopt import console, needs
 
-    needs.check()
+    needs.engine("bench")
     from vlmopt.measure.bench import bench_fork
     from vlmopt.measure.matrix import matrix_of
     from vlmopt.report.bench import bench_page

@@ -44,7 +44,9 @@ def record(
 
     Exit code 1, and nothing written, if other outputs are recorded already.
     """
-    from vlmopt import console
+    from vlmopt import console, needs
+
+    needs.engine("golden")
     from vlmopt.folders import golden_folder
     from vlmopt.golden.record import record_all
     from vlmopt.report import golden
@@ -73,7 +75,9 @@ def check(
 
     Exit code 1 if one of them does not give what it must.
     """
-    from vlmopt import console
+    from vlmopt import console, needs
+
+    needs.engine("golden")
     from vlmopt.folders import golden_folder
     from vlmopt.golden.check import check_all
     from vlmopt.report import golden

@@ -55,10 +55,9 @@ def profile(
 
     Times the stages of repeated requests inside an unchanged vLLM, or inside a fork.
     """
-    from vlmopt import console
-    from vlmopt.measure import needs
+    from vlmopt import console, needs
 
-    needs.check("profile")
+    needs.engine("profile")
     from vlmopt.measure.profile import Wanted, engine_kind, profile_model
     from vlmopt.report.markdown import refresh_around
     from vlmopt.report.profile import profile_object, profile_page

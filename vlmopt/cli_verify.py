@@ -38,7 +38,9 @@ def verify(
     Sends the same generated requests to stock and to the fork and compares every stage. Exit code 1 if the
     fork breaks what its recipes promise.
     """
-    from vlmopt import console
+    from vlmopt import console, needs
+
+    needs.engine("verify")
     from vlmopt.report.markdown import refresh
     from vlmopt.report.verification import verification_page
     from vlmopt.verify.run import replay_case, verify_fork

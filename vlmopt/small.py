@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from vlmopt import needs
 from vlmopt.engine.module import run_module
 from vlmopt.errors import SpecError, UsageError
 from vlmopt.sources import find_plugin
@@ -78,10 +79,8 @@ def build_small_model(spec: Spec, into: Path | None = None) -> Path:
     checkpoint = small_of(spec).checkpoint
     if checkpoint is not None and into is None:
         return _checkpoint(spec, checkpoint)
-    if checkpoint is None and not all(map(importlib.util.find_spec, ("transformers", "torch"))):
-        raise UsageError(
-            "weights are made with transformers: install the engine group (uv sync --group engine)"
-        )
+    if checkpoint is None:
+        needs.check("making weights", ("transformers", "torch"), "engine")
     key = _key(spec)
     folder = (into or _cache(key)).resolve() / spec.name
     if _is_made_of(folder, key):
@@ -186,10 +185,8 @@ def _key(spec: Spec) -> dict[str, str]:
     """What decides every byte of the folder."""
     small = small_of(spec)
     if small.checkpoint is not None:
-        digest = hashlib.sha256()
-        for path in sorted(_checkpoint(spec, small.checkpoint).iterdir()):
-            digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
-        return {"spec": spec.name, "sha256": digest.hexdigest()}
+        files = sorted(_checkpoint(spec, small.checkpoint).iterdir())
+        return {"spec": spec.name, "sha256": _digest(files, hashlib.sha256())}
     assert spec.path is not None
     home = spec.path.parent
     facts = small.model_dump(
@@ -203,11 +200,17 @@ def _key(spec: Spec) -> dict[str, str]:
     assert maker.origin is not None
     try:
         files = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()]
-        for path in [*files, _packed_tokenizer(spec), Path(maker.origin)]:
-            digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+        found = _digest([*files, _packed_tokenizer(spec), Path(maker.origin)], digest)
     except OSError as error:
         raise SpecError(f"{spec.where('small')}: cannot build the small model folder: {error}") from None
-    return {"spec": spec.name, "sha256": digest.hexdigest()} | {name: version(name) for name in _MADE_WITH}
+    return {"spec": spec.name, "sha256": found} | {name: version(name) for name in _MADE_WITH}
+
+
+def _digest(files: Sequence[Path], digest: hashlib._Hash) -> str:
+    """In hex: of names and bytes, after what `digest` has taken already."""
+    for path in files:
+        digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _is_made_of(folder: Path, key: dict[str, str]) -> bool:

@@ -15,7 +15,7 @@ from vlmopt.fork import Fork
 from vlmopt.golden.cases import Case, cases_of
 from vlmopt.golden.files import Golden, read_golden
 from vlmopt.golden.outputs import Output, Stage, distance, within
-from vlmopt.golden.parties import ask_third_party, ask_vllm, need_engine, versions
+from vlmopt.golden.parties import ask_third_party, ask_vllm, versions
 from vlmopt.golden.record import golden_specs, weights_digest
 from vlmopt.small import WEIGHTS, build_small_model
 from vlmopt.sources.local import LOCK_NAME
@@ -74,9 +74,8 @@ def check(spec: Spec, folder: Path, fork: Path | None, *, progress: Tick) -> Che
 
     Raises:
         EquivalenceError: the recorded file was changed, or was made of other weights, pictures or prompts.
-        UsageError: nothing is recorded, or an implementation is missing.
+        UsageError: nothing is recorded.
     """
-    need_engine()
     golden = read_golden(folder, spec.name)
     if fork is None and (BUILD_FOLDER / spec.name / LOCK_NAME).is_file():
         fork = BUILD_FOLDER / spec.name

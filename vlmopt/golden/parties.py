@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import pickle
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -27,22 +26,12 @@ if TYPE_CHECKING:
 
 BEST = 5
 VERSIONS = ("transformers", "torch", "torchvision", "pillow", "numpy")
-_NEEDED = ("vllm", "transformers", "torch", "torchvision", "PIL", "numpy")
 # In vLLM alone: the third party's tensors are cut into images by their shape.
 _HOST_ONLY = {Output.tile_count}
 
 
 class ThirdPartyError(VlmoptError):
     """transformers cannot load the small model folder or answer a case."""
-
-
-def need_engine() -> None:
-    """Raises UsageError where an implementation is not installed."""
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"golden outputs need {', '.join(missing)}: install the engine group (uv sync --group engine)"
-        )
 
 
 def versions() -> dict[str, str]:

@@ -11,7 +11,7 @@ from vlmopt.errors import EquivalenceError
 from vlmopt.golden.cases import Case, cases_of
 from vlmopt.golden.files import Golden, GoldenCase, write_golden
 from vlmopt.golden.outputs import Output, Stage, distance, within
-from vlmopt.golden.parties import ask_third_party, ask_vllm, need_engine, versions
+from vlmopt.golden.parties import ask_third_party, ask_vllm, versions
 from vlmopt.small import WEIGHTS, build_small_model, small_of
 from vlmopt.specs import Spec, list_specs, load_spec
 
@@ -21,9 +21,7 @@ def record(spec: Spec, folder: Path, *, force: bool, progress: Tick) -> str:
 
     Raises:
         EquivalenceError: other outputs are recorded already, or stock differs and the spec does not say why.
-        UsageError: an implementation is missing.
     """
-    need_engine()
     progress(f"{spec.name}: weights", 0, 3)
     made = build_small_model(spec)
     cases = cases_of(spec, folder)
