@@ -24,7 +24,7 @@ from argus_draw import draw
 from argus_record import Budget, Run, Study, load_study
 from argus_runs import Task, carry_out
 
-from vlmopt import needs
+from vlmopt.argus import needs
 from vlmopt.errors import UsageError, VlmoptError
 from vlmopt.measure.machine import machine_here
 

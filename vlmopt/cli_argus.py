@@ -56,7 +56,8 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a member of the family, one stage at a time."""
-    from vlmopt import console, needs
+    from vlmopt import console
+    from vlmopt.argus import needs
 
     needs.argus()
     from vlmopt.argus.training import run
@@ -118,7 +119,8 @@ def evaluate(
 
     Exit code 1 if they do not give the same tokens.
     """
-    from vlmopt import console, needs
+    from vlmopt import console
+    from vlmopt.argus import needs
 
     needs.argus()
     from vlmopt.argus.evaluation import run
@@ -157,7 +159,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Answer a question about a picture, and draw the answer's boxes on it."""
-    from vlmopt import console, needs
+    from vlmopt import console
+    from vlmopt.argus import needs
 
     needs.argus()
     from vlmopt.argus import showing

@@ -8,17 +8,11 @@ from importlib.util import find_spec
 from vlmopt.errors import UsageError
 
 _ENGINE = ("vllm", "transformers", "torch", "torchvision", "PIL", "numpy")
-_ARGUS = ("torch", "torchvision", "transformers", "accelerate", "PIL", "numpy")
 
 
 def engine(what: str) -> None:
     """For what runs a real vLLM. Raises UsageError, which says what is missing, where something is."""
     check(what, _ENGINE, "engine")
-
-
-def argus() -> None:
-    """For ArgusVLM in transformers. Raises UsageError likewise."""
-    check("ArgusVLM", _ARGUS, "argus")
 
 
 def check(what: str, modules: Sequence[str], group: str) -> None:

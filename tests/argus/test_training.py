@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from tests.argus.conftest import smaller_member
 from tests.argus.test_coco import write
-from vlmopt import needs
-from vlmopt.argus import checkpoint
+from vlmopt.argus import checkpoint, needs
 from vlmopt.argus.errors import InputError
 from vlmopt.argus.modeling import IGNORED
 from vlmopt.argus.scenes import Scenes
@@ -222,7 +221,7 @@ def test_options_that_mean_nothing_are_refused(member, more, message, tmp_path):
 
 
 def test_a_missing_library_is_a_clear_error(monkeypatch):
-    monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "accelerate" else name)
+    monkeypatch.setattr("vlmopt.needs.find_spec", lambda name: None if name == "accelerate" else name)
     with pytest.raises(UsageError, match="needs accelerate: install them"):
         needs.argus()
 
