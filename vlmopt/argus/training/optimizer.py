@@ -11,7 +11,9 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
+
+from vlmopt.argus.training.muon import Muon
 
 _BETAS = (0.9, 0.99)
 
@@ -19,9 +21,7 @@ _BETAS = (0.9, 0.99)
 class MuonAndAdamW(Optimizer):
     """Two optimizers with the interface of one: their groups stand in one list, their states in one dict.
 
-    Muon (https://kellerjordan.github.io/posts/muon) makes each update of a matrix orthogonal. Its learning
-    rate is scaled so that updates are as large as AdamW's (https://arxiv.org/abs/2502.16982), so one rate
-    does for both.
+    Updates of both are as large, so one learning rate does for both.
 
     Args:
         model: its parameters that are learnt. The linear layers' weights are Muon's; embeddings, the output
@@ -38,7 +38,7 @@ class MuonAndAdamW(Optimizer):
             {"params": [weight for weight in rest if weight.ndim < 2], "weight_decay": 0.0},
         ]
         self._parts: tuple[Optimizer, ...] = (
-            Muon(matrices.values(), learning_rate, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"),
+            Muon(matrices.values(), learning_rate, weight_decay=weight_decay),
             AdamW([group for group in groups if group["params"]], learning_rate, betas=_BETAS, fused=True),
         )
         super().__init__([group for part in self._parts for group in part.param_groups], {})
