@@ -1,4 +1,8 @@
-"""What the study compares: argusvlm-tiny in other box formats, and in other sizes."""
+"""What the study compares: argusvlm-tiny in other box formats, and with language models of other sizes.
+
+All arms begin with one vision encoder that has learnt to see, as the larger members of the family do;
+language model and projector begin from nothing. So a run of minutes shows how boxes are learnt, not seeing.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,17 @@ from typing import Any
 
 import yaml
 
+from vlmopt.argus import checkpoint
 from vlmopt.argus.boxes import CodebookFormat
 from vlmopt.argus.build import build_config, build_processor, count_parameters
+from vlmopt.argus.examples import Task
 from vlmopt.argus.family import Member, load_member
 from vlmopt.whole import write_whole
 
 BASE = "argusvlm-tiny"
+ENCODER: Path | None = checkpoint.SHIPPED
+TASKS: tuple[Task, ...] = ("dense-caption", "grounding")
+"""What is learnt: all that is answered with boxes."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +33,8 @@ class Arm:
     Attributes:
         kind, name: see `argus_record.Run`.
         box_format: settings in place of the member's own; a format of which there is only the name is learnt
-            from the data of stage 1, as `vlmopt argus train --boxes` does it.
-        width, depth: of encoder and language model, as a share of the member's own.
+            from the data, as `vlmopt argus train --boxes` does it.
+        width, depth: of the language model, as a share of the member's own.
     """
 
     kind: str
@@ -50,22 +59,20 @@ class Arm:
         if self.box_format and not self.form:
             settings["box_format"] = dict(self.box_format)
         config = settings["config"]
-        for part in (config["vision_config"], config["text_config"]):
-            _resize(part, self.width, self.depth)
+        _resize(config["text_config"], self.width, self.depth)
         config["projector_hidden_size"] = round(config["projector_hidden_size"] * self.width)
         changed = Member.model_validate(settings)
         config["text_config"]["vocab_size"] = len(build_processor(changed).tokenizer)
         parameters = count_parameters(build_config(Member.model_validate(settings)))
         settings |= {"name": f"{BASE}-{self.name}", "title": f"{base.title}, {self.name}"}
+        settings["training"][2]["tasks"] = TASKS
         return Member.model_validate(settings | {"parameters": parameters})
 
-    def write(self, folder: Path) -> str:
-        """What `vlmopt argus train --model` takes: a name, or the YAML file that this writes."""
-        if self.width == self.depth == 1 and (self.form or not self.box_format):
-            return BASE
+    def write(self, folder: Path) -> Path:
+        """The YAML file that `vlmopt argus train --model` takes."""
         path = folder / f"{self.name}.yaml"
         write_whole(path, yaml.safe_dump(_settings(self.member()), sort_keys=False))
-        return str(path)
+        return path
 
 
 def _settings(member: Member) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def section(study: Study) -> str:
         size_findings=size_findings(sizes, study),
         names=[each.name for each in found],
         tokens=next((each.tokens for each in study.latency.values()), 0),
-        hours=sum(seconds for run in study.runs.values() for seconds in run.seconds if seconds) / 3600,
+        hours=sum(run.seconds or 0 for run in study.runs.values()) / 3600,
     )
 
 
@@ -94,8 +94,7 @@ def final_row(one: Format, found: Sequence[Format]) -> str:
         spread(one.last("accuracy")),
         f"{mean(iou):.3f} ({min(iou):.3f} to {max(iou):.3f})",
         spread(one.last("parse_failures")),
-        spread(one.last("vqa")),
-        f"{mean(run.losses[1][-1][1] for run in one.runs):.3f}",
+        f"{mean(run.losses[-1][1] for run in one.runs):.3f}",
         "never" if reached is None else f"{reached:.0f}",
     )
     return f"| {' | '.join(cells)} |"
@@ -107,13 +106,12 @@ def size_rows(sizes: Mapping[str, Sequence[Run]], latency: Mapping[str, Latency]
     for name, runs in sizes.items():
         if name in latency:
             measured = latency[name]
-            accuracy, vqa = ([getattr(run.points[-1], what) for run in runs] for what in ("accuracy", "vqa"))
             cells = (
                 name,
                 f"{measured.parameters:,}",
                 f"{len(runs)}",
-                spread(accuracy),
-                spread(vqa),
+                spread([run.points[-1].accuracy for run in runs]),
+                f"{mean(run.points[-1].mean_iou for run in runs):.3f}",
                 timed(measured.first_token),
                 timed(measured.answer),
             )

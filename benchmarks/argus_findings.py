@@ -83,9 +83,7 @@ def findings(found: Sequence[Format]) -> list[str]:
     speeds = {each.name: each.reaches(half) for each in found}
     order = sorted(found, key=lambda each: _rank(speeds[each.name]))
     words = ", ".join(f"{TITLES[each.name]} {_step(speeds[each.name])}" for each in order)
-    sentences.append(
-        f"Half of the best final accuracy, {half:.0%}, is reached at these steps of stage 2: {words}."
-    )
+    sentences.append(f"Half of the best final accuracy, {half:.0%}, is reached at these steps: {words}.")
     return [*sentences, _against_published(found, speeds)]
 
 
@@ -124,10 +122,10 @@ def size_findings(sizes: Mapping[str, tuple[Run, ...]], study: Study) -> list[st
     sentences = []
     for small, large in pairwise(ordered):
         gain = _final(sizes[large], "accuracy") - _final(sizes[small], "accuracy")
-        asked = _final(sizes[large], "vqa") - _final(sizes[small], "vqa")
+        closer = _final(sizes[large], "mean_iou") - _final(sizes[small], "mean_iou")
         cost = study.latency[large].answer.median / study.latency[small].answer.median
         sentences.append(
-            f"From {small} to {large}: {100 * gain:+.1f} points at IoU 0.5, {100 * asked:+.1f} of VQA, "
+            f"From {small} to {large}: {100 * gain:+.1f} points at IoU 0.5, {closer:+.3f} of mean IoU, "
             f"{cost:.2f} times the time of an answer."
         )
     return sentences

@@ -39,7 +39,7 @@ def draw_formats(found: Sequence[Format], out: Path) -> None:
                 alpha=0.25,
                 linewidth=0,
             )
-        axis.set(title=label, xlabel="steps of stage 2", ylim=(0, None), xlim=(0, None))
+        axis.set(title=label, xlabel="steps", ylim=(0, None), xlim=(0, None))
         if what != "mean_iou":
             axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
     axes[0].legend()
@@ -51,16 +51,22 @@ def draw_sizes(sizes: Mapping[str, Sequence[Run]], study: Study, out: Path) -> N
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharex=True)
     names = [name for name in study.latency if name in sizes]
     times = [1e3 * study.latency[name].answer.median for name in names]
-    for axis, what, label in ((axes[0], "accuracy", PANELS["accuracy"]), (axes[1], "vqa", "VQA accuracy")):
+    for axis, what in zip(axes, ("accuracy", "mean_iou"), strict=True):
         finals = [[getattr(run.points[-1], what) for run in sizes[name]] for name in names]
         axis.margins(x=0.25, y=0.1)
         _points(axis, times, finals)
         for name, time, values in zip(names, times, finals, strict=True):
             words = f"{name}, {study.latency[name].parameters / 1e6:.2g} M"
             axis.annotate(words, (time, mean(values)), (6, -11), textcoords="offset points", fontsize=8)
-        axis.set(title=label, xlabel="full answer about one picture, ms", ylim=(0, None), xlim=(0, None))
-        axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
-    save(figure, out, "Three sizes, boxes as bins: accuracy on held-out scenes over latency")
+        axis.set(
+            title=PANELS[what], xlabel="full answer about one picture, ms", ylim=(0, None), xlim=(0, None)
+        )
+    axes[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+    save(
+        figure,
+        out,
+        "Language models of three sizes, boxes as bins: grounding on held-out scenes over latency",
+    )
 
 
 def _points(axis: Any, times: Sequence[float], finals: Sequence[Sequence[float]]) -> None:

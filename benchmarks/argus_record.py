@@ -20,33 +20,31 @@ class Budget(_Facts):
     """What every run of a study has in common.
 
     Attributes:
-        steps1, steps2: of the two stages; `batch` pictures a step.
+        steps, batch: so many steps of so many pictures.
         threads: of torch, in each run.
-        points: how many times in stage 2 a model is evaluated.
-        questions: of each kind, on held-out scenes, at each of these times.
+        points: how many times a model is evaluated on the way.
+        questions: groundings on held-out scenes, at each of these times.
     """
 
-    steps1: int
-    steps2: int
+    steps: int
     batch: int
     threads: int
     points: int
     questions: int
 
     def evaluated(self) -> list[int]:
-        """The steps of stage 2 after which a model is evaluated; the last is its end."""
-        count = min(self.points, self.steps2)
-        return [round(self.steps2 * point / count) for point in range(1, count + 1)]
+        """The steps after which a model is evaluated; the last is the end."""
+        count = min(self.points, self.steps)
+        return [round(self.steps * point / count) for point in range(1, count + 1)]
 
 
 class Point(_Facts):
-    """How well a model answers after so many steps of stage 2.
+    """How well a model answers after so many steps.
 
     Attributes:
         accuracy: the share of groundings with an IoU of 0.5 or more; what cannot be parsed is wrong.
         mean_iou: over all groundings, 0 for what cannot be parsed.
         parse_failures: the share of groundings that hold no box.
-        vqa: the share of questions that are answered exactly.
         seconds: that the evaluation took.
     """
 
@@ -54,7 +52,6 @@ class Point(_Facts):
     accuracy: float
     mean_iou: float
     parse_failures: float
-    vqa: float
     seconds: float
 
 
@@ -66,8 +63,8 @@ class Run(_Facts):
         arm: the format's or the size's name.
         parameters: of the model, counted once where embeddings are shared.
         box_tokens: tokens of a box in the answer, brackets included: the mean over the held-out groundings.
-        losses: for each stage (step, mean loss since the last one).
-        seconds: of each stage, with its evaluations; None where it was broken off and gone on with.
+        losses: (step, mean loss since the last one).
+        seconds: with the evaluations; None where it was broken off and gone on with.
         command: what would train the same model, without the evaluations.
     """
 
@@ -77,8 +74,8 @@ class Run(_Facts):
     parameters: int
     box_tokens: float
     points: tuple[Point, ...]
-    losses: tuple[tuple[tuple[int, float], ...], tuple[tuple[int, float], ...]]
-    seconds: tuple[float | None, float | None]
+    losses: tuple[tuple[int, float], ...]
+    seconds: float | None
     command: str
 
 

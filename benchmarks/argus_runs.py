@@ -1,4 +1,4 @@
-"""One training run of the study: its two stages, and how well the model answers on the way."""
+"""One training run of the study, and how well the model answers on the way."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import argus_arms
 import torch
 from argus_arms import Arm
 from argus_record import Budget, Point, Run
@@ -25,6 +26,7 @@ from vlmopt.errors import UsageError
 from vlmopt.whole import write_whole
 
 _REPORTS = 20
+_ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -40,38 +42,31 @@ class Task:
     def key(self) -> str:
         return self.arm.key(self.seed)
 
-    def options(self, stage: int) -> Options:
+    def options(self) -> Options:
         """What the trainer is asked for."""
-        steps = self.budget.steps1 if stage == 1 else self.budget.steps2
         return Options(
-            member=self.arm.write(self.work / "members"),
-            number=stage,
-            out=self.work / self.key / f"stage{stage}",
-            start=None if stage == 1 else self.work / self.key / "stage1",
-            steps=steps,
+            member=str(self.arm.write(self.work / "members")),
+            number=2,
+            out=self.work / self.key,
+            steps=self.budget.steps,
             batch=self.budget.batch,
             seed=self.seed,
-            save_every=max(steps // self.budget.points, 1),
-            form=self.arm.form if stage == 1 else None,
+            save_every=max(self.budget.steps // self.budget.points, 1),
+            form=self.arm.form,
+            vision=argus_arms.ENCODER,
             threads=self.budget.threads,
         )
 
     def command(self) -> str:
-        """What trains the same model without this program, in its folder of work."""
-        lines = []
-        for stage in (1, 2):
-            options = self.options(stage)
-            words = ["vlmopt", "argus", "train", "--stage", stage, "--model", self._member(options)]
-            words += ["--boxes", options.form] if options.form else []
-            words += ["--from", "stage1"] if stage == 2 else []
-            words += ["--steps", options.steps, "--batch", options.batch, "--seed", options.seed]
-            words += ["--save-every", options.save_every, "--threads", options.threads]
-            lines.append(shlex.join(map(str, [*words, "--out", f"stage{stage}"])))
-        return " && ".join(lines)
-
-    def _member(self, options: Options) -> str:
-        path = Path(options.member)
-        return str(path.relative_to(self.work)) if path.is_relative_to(self.work) else options.member
+        """What trains the same model without this program; MEMBERS is its folder of members."""
+        options = self.options()
+        words = ["vlmopt", "argus", "train", "--stage", options.number]
+        words += ["--model", f"MEMBERS/{Path(options.member).name}"]
+        words += ["--boxes", options.form] if options.form else []
+        words += ["--vision", options.vision.relative_to(_ROOT)] if options.vision else []
+        words += ["--steps", options.steps, "--batch", options.batch, "--seed", options.seed]
+        words += ["--save-every", options.save_every, "--threads", options.threads, "--out", self.key]
+        return shlex.join(map(str, words))
 
 
 class Points:
@@ -111,9 +106,9 @@ def carry_out(task: Task) -> Run:
     """
     held_out = HeldOut(task.budget.questions)
     folder = task.work / task.key
-    points = Points(folder / "points.json", task.budget.evaluated(), held_out)
-    records = [_stage(task, 1, None), _stage(task, 2, points)]
-    parameters, box_tokens = held_out.facts(folder / "stage2")
+    points = Points(task.work / f"{task.key}.json", task.budget.evaluated(), held_out)
+    record = _train(task, points)
+    parameters, box_tokens = held_out.facts(folder)
     return Run(
         kind=task.arm.kind,
         arm=task.arm.name,
@@ -121,22 +116,22 @@ def carry_out(task: Task) -> Run:
         parameters=parameters,
         box_tokens=round(box_tokens, 2),
         points=points.all(),
-        losses=tuple(tuple(map(tuple, record["losses"])) for record in records),
-        seconds=tuple(record["seconds"] for record in records),
+        losses=tuple(map(tuple, record["losses"])),
+        seconds=record["seconds"],
         command=task.command(),
     )
 
 
-def _stage(task: Task, stage: int, points: Points | None) -> Mapping[str, Any]:
-    """The record of a stage."""
-    options = task.options(stage)
+def _train(task: Task, points: Points) -> Mapping[str, Any]:
+    """The record of the training."""
+    options = task.options()
     done = record_of(options.out)
     if done is None:
         resume = last_state(options.out) is not None
         if not resume and options.out.exists():
             # It was broken off before its first state was saved.
             shutil.rmtree(options.out)
-        train(Options(**{**vars(options), "resume": resume}), _progress(task.key, stage), points)
+        train(Options(**{**vars(options), "resume": resume}), _progress(task.key), points)
         done = record_of(options.out)
         assert done is not None
         if resume:
@@ -147,9 +142,9 @@ def _stage(task: Task, stage: int, points: Points | None) -> Mapping[str, Any]:
     return {**done, "seconds": None if (options.out / "resumed").exists() else done["seconds"]}
 
 
-def _progress(key: str, stage: int) -> Any:
+def _progress(key: str) -> Any:
     def tick(what: str, done: int, total: int) -> None:
         if done % max(total // _REPORTS, 1) == 0 or done == total:
-            print(f"{key} stage {stage}: {done}/{total} {what}", file=sys.stderr, flush=True)
+            print(f"{key}: {done}/{total} {what}", file=sys.stderr, flush=True)
 
     return tick

@@ -1,4 +1,4 @@
-"""The held-out questions of the study, and how well they are answered."""
+"""The held-out groundings of the study, and how well they are answered."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from vlmopt.argus import checkpoint
 from vlmopt.argus.evaluation.in_transformers import Transformers
 from vlmopt.argus.evaluation.questions import Question
 from vlmopt.argus.evaluation.scoring import score
-from vlmopt.argus.examples import Task
 from vlmopt.argus.modeling import ArgusVLMForConditionalGeneration
 from vlmopt.argus.processing import ArgusVLMProcessor
 from vlmopt.argus.scenes import Scenes
@@ -22,28 +21,28 @@ _SPARE = 4
 
 
 class HeldOut:
-    """`count` groundings and as many questions, one of each about each of `count` held-out scenes."""
+    """One grounding of each of `count` held-out scenes, of the kinds in turn."""
 
     def __init__(self, count: int) -> None:
-        scenes = Scenes("heldout", seed=_SEED, count=count)
-        self.groundings = _questions(scenes, "grounding")
-        self._questions = [*self.groundings, *_questions(scenes, "vqa")]
+        samples = TaskSamples(Scenes("heldout", seed=_SEED, count=count), ["grounding"], 1)
+        self.groundings = [
+            Question(sample.name, sample.image, example)
+            for sample in map(samples.__getitem__, range(count))
+            for example in sample.examples
+        ]
 
     def scores(
         self, model: ArgusVLMForConditionalGeneration, processor: ArgusVLMProcessor
     ) -> dict[str, float]:
         """The scores of an `argus_record.Point`, of greedy answers."""
-        longest = max(_lengths(self._questions, processor))
-        answers = Transformers(model, processor, longest + _SPARE).answer(self._questions)
-        scores = score(self._questions, answers, processor.find_boxes, None)
-        assert scores.vqa is not None
-        assert scores.grounding is not None
-        found = scores.grounding
+        longest = max(_lengths(self.groundings, processor))
+        answers = Transformers(model, processor, longest + _SPARE).answer(self.groundings)
+        found = score(self.groundings, answers, processor.find_boxes, None).grounding
+        assert found is not None
         return {
             "accuracy": found.accuracy.value,
             "mean_iou": found.mean_iou,
             "parse_failures": found.parse_failures / found.accuracy.count,
-            "vqa": scores.vqa.value,
         }
 
     def facts(self, folder: Path) -> tuple[int, float]:
@@ -51,16 +50,6 @@ class HeldOut:
         model, processor = checkpoint.load(folder)
         lengths = _lengths(self.groundings, processor)
         return model.num_parameters(), sum(lengths) / len(lengths)
-
-
-def _questions(scenes: Scenes, task: Task) -> list[Question]:
-    """One of each scene, of the kinds in turn."""
-    samples = TaskSamples(scenes, [task], 1)
-    return [
-        Question(sample.name, sample.image, example)
-        for sample in map(samples.__getitem__, range(len(scenes)))
-        for example in sample.examples
-    ]
 
 
 def _lengths(questions: Sequence[Question], processor: ArgusVLMProcessor) -> list[int]:

@@ -1,4 +1,4 @@
-"""The controlled study of ArgusVLM: three box formats on the same data, and three sizes of the tiny model.
+"""The controlled study of ArgusVLM: three box formats on the same data, and language models of three sizes.
 
     python benchmarks/argus_study.py docs/figures/argus_study.json [--seeds 3] [--jobs 2]
 
@@ -46,8 +46,7 @@ def study(asked: argparse.Namespace) -> Study:
         UsageError: the file holds a study with another budget, or cannot be read or written.
     """
     budget = Budget(
-        steps1=asked.steps1,
-        steps2=asked.steps2,
+        steps=asked.steps,
         batch=asked.batch,
         threads=asked.threads,
         points=asked.points,
@@ -67,7 +66,7 @@ def study(asked: argparse.Namespace) -> Study:
     for key, run in _runs(todo, asked.jobs):
         held = held.model_copy(update={"runs": {**held.runs, key: run}})
         held.save(asked.results)
-        _say(f"{key}: accuracy {run.points[-1].accuracy:.3f}, VQA {run.points[-1].vqa:.3f}")
+        _say(f"{key}: accuracy {run.points[-1].accuracy:.3f}")
     if not held.latency:
         latency = argus_latency.measure(SIZES, asked.repeats)
         held = held.model_copy(update={"latency": latency})
@@ -120,7 +119,7 @@ def _runs(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[str, Run]]:
 def _command(asked: argparse.Namespace) -> str:
     """This program's command, without the places of files."""
     words = ["python", "benchmarks/argus_study.py", "docs/figures/argus_study.json"]
-    for name in ("seeds", "steps1", "steps2", "batch", "points", "questions", "jobs", "threads"):
+    for name in ("seeds", "steps", "batch", "points", "questions", "jobs", "threads"):
         words += [f"--{name}", str(getattr(asked, name))]
     return " ".join(words)
 
@@ -145,11 +144,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--formats", nargs="*", default=names, choices=names)
     parser.add_argument("--sizes", nargs="*", default=["small", "large"], choices=["small", "large"])
     for name, default, text in (
-        ("steps1", 300, "of stage 1"),
-        ("steps2", 1000, "of stage 2"),
+        ("steps", 1200, "of each run"),
         ("batch", 8, "pictures in a step"),
-        ("points", 5, "evaluations in stage 2"),
-        ("questions", 200, "held-out groundings, and as many questions, in an evaluation"),
+        ("points", 6, "evaluations on the way"),
+        ("questions", 200, "held-out groundings in an evaluation"),
         ("jobs", 2, "runs side by side"),
         ("threads", 1, "of each run"),
         ("repeats", 40, "measurements of latency"),

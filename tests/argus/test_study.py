@@ -16,15 +16,16 @@ from argus_scores import HeldOut
 from safetensors.torch import load_file
 
 from tests.argus.conftest import smaller_member
+from vlmopt.argus import checkpoint
 from vlmopt.argus.boxes import load_format
-from vlmopt.argus.build import build_config, count_parameters
+from vlmopt.argus.build import build_config, build_model, build_processor, count_parameters
 from vlmopt.argus.family import load_member
 from vlmopt.argus.training.run import train
 from vlmopt.errors import UsageError
 from vlmopt.measure.machine import machine_here
 
 BENCHMARKS = Path(argus_study.__file__).parent
-FEW = Budget(steps1=2, steps2=4, batch=2, threads=1, points=2, questions=4)
+FEW = Budget(steps=4, batch=2, threads=1, points=2, questions=4)
 TIMED = Latency(
     parameters=2_000_000,
     tokens=7,
@@ -40,11 +41,9 @@ def member(tmp_path_factory):
     return smaller_member(tmp_path_factory.mktemp("member"))
 
 
-def run_of(kind, arm, seed, accuracies, vqa=0.5):
+def run_of(kind, arm, seed, accuracies):
     points = tuple(
-        Point(
-            step=100 * number, accuracy=accuracy, mean_iou=accuracy / 2, parse_failures=0, vqa=vqa, seconds=1
-        )
+        Point(step=100 * number, accuracy=accuracy, mean_iou=accuracy / 2, parse_failures=0, seconds=1)
         for number, accuracy in enumerate(accuracies, 1)
     )
     return Run(
@@ -54,8 +53,8 @@ def run_of(kind, arm, seed, accuracies, vqa=0.5):
         parameters=1_800_000,
         box_tokens=6,
         points=points,
-        losses=(((1, 5.0),), ((1, 2.0), (2, 1.25))),
-        seconds=(10, None),
+        losses=((1, 2.0), (2, 1.25)),
+        seconds=10,
         command="vlmopt argus train",
     )
 
@@ -70,7 +69,7 @@ def study_of(sizes=True, **formats):
     latency = {}
     if sizes:
         runs |= {
-            f"size-{arm}-seed0": run_of("size", arm, 0, (0.1, final), 0.6)
+            f"size-{arm}-seed0": run_of("size", arm, 0, (0.1, final))
             for arm, final in (("small", 0.2), ("large", 0.9))
         }
         slow = TIMED.model_copy(update={"answer": Spread(median=0.1, low=0.1, high=0.1)})
@@ -79,7 +78,7 @@ def study_of(sizes=True, **formats):
         started="2026-01-02T03:04:05+00:00",
         command="python benchmarks/argus_study.py docs/figures/argus_study.json",
         machine=machine_here(1),
-        budget=Budget(steps1=10, steps2=200, batch=2, threads=1, points=2, questions=9),
+        budget=Budget(steps=200, batch=2, threads=1, points=2, questions=9),
         jobs=2,
         runs=runs,
         latency=latency,
@@ -90,6 +89,7 @@ def study_of(sizes=True, **formats):
 def task(member, monkeypatch):
     """A run of a few steps of the smaller member, in one of the formats."""
     monkeypatch.setattr(argus_arms, "BASE", member)
+    monkeypatch.setattr(argus_arms, "ENCODER", None)  # that of the checkpoint is larger
     arms = {arm.name: arm for arm in argus_arms.FORMATS}
     return lambda work, form, budget=FEW: argus_runs.Task(arms[form], 0, budget, work)
 
@@ -100,7 +100,7 @@ def test_a_run_that_was_broken_off_ends_as_if_it_had_not_been(task, form, tmp_pa
     assert [point.step for point in whole.points] == [2, 4]
     assert all(0 <= point.accuracy <= 1 - point.parse_failures for point in whole.points)
     assert whole.box_tokens == {"float": 21, "bin": 6}[form]
-    assert None not in whole.seconds
+    assert whole.seconds > 0
     scores, calls = HeldOut.scores, []
 
     def breaks(self, model, processor):
@@ -117,9 +117,9 @@ def test_a_run_that_was_broken_off_ends_as_if_it_had_not_been(task, form, tmp_pa
     assert len(calls) == 3
     untimed = {"points": {"__all__": {"seconds"}}, "seconds": True}
     assert broken.model_dump(exclude=untimed) == whole.model_dump(exclude=untimed)
-    assert broken.seconds == (broken.seconds[0], None)
+    assert broken.seconds is None
     left, right = (
-        load_file(next((tmp_path / each).glob("*/stage2/model.safetensors"))) for each in ("whole", "broken")
+        load_file(next((tmp_path / each).glob("*/model.safetensors"))) for each in ("whole", "broken")
     )
     assert all(torch.equal(left[name], right[name]) for name in left)
     again = argus_runs.carry_out(task(tmp_path / "whole", form))
@@ -132,9 +132,8 @@ def test_a_run_that_was_broken_off_ends_as_if_it_had_not_been(task, form, tmp_pa
 def test_evaluating_on_the_way_does_not_change_the_model(task, tmp_path):
     watched, plain = task(tmp_path / "watched", "bin"), task(tmp_path / "plain", "bin")
     argus_runs.carry_out(watched)
-    for stage in (1, 2):
-        train(plain.options(stage))
-    left, right = (load_file(each.options(2).out / "model.safetensors") for each in (watched, plain))
+    train(plain.options())
+    left, right = (load_file(each.options().out / "model.safetensors") for each in (watched, plain))
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
@@ -153,7 +152,7 @@ def test_what_is_there_is_not_done_again(tmp_path, monkeypatch):
         "--work",
         str(tmp_path),
     ]
-    words += ["--steps1", "10", "--steps2", "200", "--batch", "2", "--points", "2", "--questions", "9"]
+    words += ["--steps", "200", "--batch", "2", "--points", "2", "--questions", "9"]
     monkeypatch.setattr(sys, "argv", words)
     assert argus_study.study(argus_study.options()) == held
     assert load_study(results) == held
@@ -216,9 +215,9 @@ def test_the_study_is_drawn_into_its_section(tmp_path):
     assert "| bin | 6.0 | 1,800,000 | 62.5% (50.0 to 75.0) | 0.312 (0.250 to 0.375) |" in text
     assert "| 100 | 0.0% | 0.000 | 0.0% | 25.0% | 0.125 | 0.0% | 0.0% | 0.000 | 0.0% |" in text
     # Half of 62.5% lies between 25% at step 100 and 62.5% at step 200.
-    assert "31%, is reached at these steps of stage 2: bins 117, text never, the codebook never." in text
-    assert "| large | 2,000,000 | 1 | 90.0% | 60.0% | 20.0 ms (19.0 ms to 21.0 ms) | 100 ms" in text
-    assert "From tiny to large: +27.5 points at IoU 0.5, +10.0 of VQA, 2.00 times" in text
+    assert "31%, is reached at these steps: bins 117, text never, the codebook never." in text
+    assert "| large | 2,000,000 | 1 | 90.0% | 0.450 | 20.0 ms (19.0 ms to 21.0 ms) | 100 ms" in text
+    assert "From tiny to large: +27.5 points at IoU 0.5, +0.138 of mean IoU, 2.00 times" in text
     pictures = {path.name: path.read_bytes() for path in results.parent.glob("*.svg")}
     assert set(pictures) == {"argus-formats.svg", "argus-sizes.svg"}
     draw(results)
@@ -230,35 +229,55 @@ def test_the_study_is_drawn_into_its_section(tmp_path):
 def test_what_is_compared_differs_in_nothing_else(tmp_path):
     tiny = load_member("argusvlm-tiny")
     float_, bin_, codebook = argus_arms.FORMATS
-    small, middle, large = argus_arms.SIZES
-    assert {arm.write(tmp_path) for arm in (bin_, codebook, middle)} == {"argusvlm-tiny"}
+    written = {arm.name: load_member(str(arm.write(tmp_path))) for arm in (float_, bin_, codebook)}
     assert [arm.form for arm in (float_, bin_, codebook)] == [None, None, "codebook"]
-    written = load_member(float_.write(tmp_path))
+    assert written["bin"].config == written["codebook"].config == tiny.config
     text = {**tiny.config["text_config"], "vocab_size": tiny.config["text_config"]["vocab_size"] - 100}
-    assert written.config == {**tiny.config, "text_config": text}
-    assert load_format(written.box_format).error == pytest.approx(
+    assert written["float"].config == {**tiny.config, "text_config": text}
+    assert load_format(written["float"].box_format).error == pytest.approx(
         load_format(tiny.box_format).error, rel=0.02
     )
+    recipe = tiny.training[2].model_copy(update={"tasks": argus_arms.TASKS})
     totals = []
-    for arm in argus_arms.SIZES:
+    for arm in (float_, bin_, codebook, *argus_arms.SIZES):
         member = arm.member()
         assert count_parameters(build_config(member)) == member.parameters
-        assert (member.box_format, member.training) == (tiny.box_format, tiny.training)
-        totals.append(member.parameters.total)
+        assert member.training == {**tiny.training, 2: recipe}
+        assert member.config["vision_config"] == tiny.config["vision_config"]
+    for arm in argus_arms.SIZES:
+        assert arm.member().box_format == tiny.box_format
+        totals.append(arm.member().parameters.language)
     assert totals[0] < totals[1] / 4 < totals[2] / 8
-    assert totals[1] == tiny.parameters.total
+    assert totals[1] == tiny.parameters.language
     layers, heads = (
-        [arm.member().config["vision_config"][name] for arm in (small, middle, large)]
+        [arm.member().config["text_config"][name] for arm in argus_arms.SIZES]
         for name in ("num_hidden_layers", "num_attention_heads")
     )
     assert layers == heads == [2, 4, 6]
+
+
+def test_every_run_begins_with_the_encoder_of_the_trained_checkpoint(tmp_path):
+    trained = load_file(checkpoint.SHIPPED / "model.safetensors")
+    for arm in argus_arms.SIZES:
+        options = argus_runs.Task(arm, 3, FEW, tmp_path).options()
+        member = load_member(options.member)
+        model = build_model(member, build_processor(member), seed=options.seed, vision=options.vision)
+        own = model.state_dict()
+        seen = [name for name in trained if name.startswith("model.vision_tower.")]
+        assert seen
+        assert all(torch.equal(own[name], trained[name]) for name in seen)
+        assert not any(
+            name in own and torch.equal(own[name], trained[name])
+            for name in trained
+            if "q_proj" in name and name not in seen
+        )
 
 
 @pytest.mark.long
 def test_the_program_trains_measures_and_draws(tmp_path):
     results = tmp_path / "docs" / "figures" / "argus_study.json"
     command = [sys.executable, str(BENCHMARKS / "argus_study.py"), str(results), "--seeds", "1"]
-    command += ["--formats", "bin", "codebook", "--sizes", "small", "--steps1", "2", "--steps2", "4"]
+    command += ["--formats", "bin", "codebook", "--sizes", "small", "--steps", "4"]
     command += [
         "--batch",
         "2",

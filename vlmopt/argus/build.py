@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModel, AutoTokenizer, GenerationConfig, SiglipImageProcessor, set_seed
+from transformers.utils import logging
 
 import vlmopt.argus.auto  # noqa: F401  (makes the classes known to AutoModel)
 from vlmopt.argus.boxes import BoxFormat, load_format
@@ -82,8 +83,9 @@ def build_model(
 
     Args:
         seed: the same one gives the same weights.
-        vision, language: folders of pretrained models whose weights take the place of those by chance; a
-            vocabulary that is smaller than the processor's fills the first rows.
+        vision, language: folders of pretrained models whose weights take the place of those by chance, or of
+            an ArgusVLM that has the part; a vocabulary that is smaller than the processor's fills the first
+            rows.
 
     Raises:
         InputError: a pretrained model cannot be read or has another shape.
@@ -101,9 +103,9 @@ def build_model(
     model = ArgusVLMForConditionalGeneration(config)
     model.generation_config = GenerationConfig(eos_token_id=end, pad_token_id=pad, do_sample=False)
     if vision is not None:
-        _adopt(model.model.vision_tower, vision)
+        _adopt(model.model.vision_tower, vision, "vision_tower")
     if language is not None:
-        _adopt(model.model.language_model, language)
+        _adopt(model.model.language_model, language, "language_model")
     return model.eval()
 
 
@@ -116,12 +118,14 @@ def build(
     return build_model(member, processor, seed=seed), processor
 
 
-def _adopt(part: Any, folder: Path) -> None:
+def _adopt(part: Any, folder: Path, name_in_whole: str) -> None:
     """Copies pretrained weights into a part of the model."""
+    logging.disable_progress_bar()  # it would show on a pipe, too
     try:
         given = AutoModel.from_pretrained(folder, dtype=torch.float32)
     except (OSError, ValueError) as error:
         raise InputError(f"no pretrained model can be read from {folder}: {error}") from error
+    given = getattr(given, name_in_whole, given)
     theirs = getattr(given, "vision_model", given).state_dict()
     for name, own in part.state_dict().items():
         weight = theirs.get(name)

@@ -73,12 +73,21 @@ def plan_tables(plan: Plan) -> RenderableType:
 
 def next_steps(plan: Plan, fork: Fork) -> RenderableType:
     """Where the fork is, and the commands that come next."""
-    model = plan.spec.hub[0] if plan.spec.hub else "MODEL"
     folder = _shown(fork.path)
-    rows = [("fork", folder), ("serve", f"vlmopt run {folder} -- vllm serve {model}")]
+    rows = [("fork", folder), ("serve", f"vlmopt run {folder} -- vllm serve {_served(plan)}")]
     review = ("review", f"vlmopt diff {folder}")
     lines = [Text.assemble((f"{name:<8}", "bold"), value) for name, value in [*rows, review]]
     return Group("", *lines)
+
+
+def _served(plan: Plan) -> str:
+    """What `vllm serve` takes: a name of the hub, or the checkpoint that ships with the plug-in."""
+    if plan.spec.hub:
+        return plan.spec.hub[0]
+    small = plan.spec.small
+    if plan.plugin is not None and small is not None and small.checkpoint is not None:
+        return _shown(plan.plugin.root / small.checkpoint)
+    return "MODEL"
 
 
 def unpacked_plugin(fork: Fork, wheel: Path | None) -> str:
