@@ -25,6 +25,8 @@ from vlmopt.errors import UsageError
 from vlmopt.measure.machine import machine_here
 
 BENCHMARKS = Path(argus_study.__file__).parent
+PAGE = BENCHMARKS.parent / "docs" / "argus.md"
+RESULTS = PAGE.parent / "figures" / "argus_study.json"
 FEW = Budget(steps=4, batch=2, threads=1, points=2, questions=4)
 TIMED = Latency(
     parameters=2_000_000,
@@ -172,6 +174,11 @@ FINDINGS = [
         "Every seed of bins",
     ),
     (
+        {"bin": [(0.5, 0.6), (0.5, 0.7)], "float": [(0.1, 0.4), (0.1, 0.6)]},
+        "holds here in the means, but not for every seed.",
+        "The seeds of bins and text overlap",
+    ),
+    (
         {"bin": [(0.5, 0.5)], "float": [(0.1, 0.6)]},
         "holds here in one part: bins converge fastest, but text locates best.",
         "With one seed nothing can be said of chance.",
@@ -298,3 +305,16 @@ def test_the_program_trains_measures_and_draws(tmp_path):
     assert set(study["runs"]) == {"format-bin-seed0", "format-codebook-seed0", "size-small-seed0"}
     assert set(study["latency"]) == {"small", "tiny", "large"}
     assert "## Study" in (tmp_path / "docs" / "argus.md").read_text("utf-8")
+
+
+def test_the_page_says_what_the_results_hold():
+    study = load_study(RESULTS)
+    assert section(study) in PAGE.read_text("utf-8")
+    runs = [run for run in study.runs.values() if run.kind == "format"]
+    assert {run.arm for run in runs} == {arm.name for arm in argus_arms.FORMATS}
+    # The same seeds, three or more, the same budget and the same data for each format.
+    seeds = {arm.name: sorted(run.seed for run in runs if run.arm == arm.name) for arm in argus_arms.FORMATS}
+    assert len(set(map(tuple, seeds.values()))) == 1
+    assert all(len(each) >= 3 for each in seeds.values())
+    assert {tuple(point.step for point in run.points) for run in runs} == {tuple(study.budget.evaluated())}
+    assert set(study.latency) == {arm.name for arm in argus_arms.SIZES}
