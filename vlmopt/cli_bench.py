@@ -35,7 +35,8 @@ def bench(
     minutes: Annotated[
         float | None,
         typer.Option(
-            metavar="M", help="End after so long. Default: 5; with --all when the ratios are steady."
+            metavar="M",
+            help="End after so long, and two rounds. Default: 5; with --all when the ratios are steady.",
         ),
     ] = None,
     model: SpecOfFork = None,
