@@ -70,3 +70,17 @@ def test_matrices_of_one_shape_do_not_see_each_other():
     together = orthogonal(matrices)
     each = torch.cat([orthogonal(matrices[i : i + 1]) for i in range(3)])
     torch.testing.assert_close(together, each)
+
+
+def test_a_closure_may_compute_gradients():
+    weight = nn.Parameter(torch.ones(2, 3))
+    optimizer = Muon([weight], 0.1, weight_decay=0.0)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = weight.square().sum()
+        loss.backward()
+        return loss.item()
+
+    assert optimizer.step(closure) == 6
+    assert (weight < 1).all()

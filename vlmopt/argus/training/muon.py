@@ -1,8 +1,8 @@
 """Muon (https://kellerjordan.github.io/posts/muon), in the precision of the weights.
 
 torch's own makes each update orthogonal in bfloat16, matrix by matrix: on a processor without arithmetic for
-bfloat16 a step of a small model then takes ten times as long. Here matrices of one shape go through the same
-iteration together, in float32.
+bfloat16 a step of the smallest member took 3 s in place of 0.5. Here matrices of one shape go through the
+same iteration together, in float32.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Muon(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """One update of all matrices that have a gradient."""
-        loss = None if closure is None else closure()
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for group in self.param_groups:
             alike: dict[torch.Size, list[Tensor]] = {}
             for weight in group["params"]:
