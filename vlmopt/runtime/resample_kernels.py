@@ -6,7 +6,7 @@ vectors can be read and written at any pixel. What the padding holds does not ma
 The innermost steps are LLVM IR, for what numba's own loops do not become: numba widens every integer sum
 to 64 bits, which halves a vector; here sums are int32, as in the libraries. The IR is portable: LLVM cuts
 the vectors to what the processor has. Only the table look-up has a form of its own for processors with
-AVX-512 VBMI, which permute bytes; elsewhere it is a plain loop.
+AVX-512 VBMI, which permute bytes.
 
 All of it is one file because the disk cache watches only the file that a kernel stands in.
 """
@@ -213,6 +213,30 @@ def _permute_block(typingctx, halves, line, at, target, to):  # type: ignore[no-
     return types.void(halves, line, types.intp, target, types.intp), codegen
 
 
+@intrinsic
+def _look_up_block(typingctx, table, line, at, target, to):  # type: ignore[no-untyped-def]
+    """target[to : to + 8] = table[line[at : at + 8]]; one read of the bytes, one write of what they become.
+
+    table: [256] and target: [n] of one integer type, line: uint8 [n], all C-contiguous.
+    """
+    if not _is_bytes(line, 1) or table.dtype != target.dtype:
+        return None
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        values = _array(context, builder, table, args[0]).data
+        word = ir.IntType(64)
+        indices = _load(builder, builder.gep(_array(context, builder, line, args[1]).data, [args[2]]), word)
+        found = ir.Constant(ir.VectorType(context.get_data_type(table.dtype), 8), ir.Undefined)
+        for lane in range(8):
+            index = builder.and_(builder.lshr(indices, word(8 * lane)), word(255))
+            value = builder.load(builder.gep(values, [index]))
+            found = builder.insert_element(found, value, _I32(lane))
+        _store(builder, found, builder.gep(_array(context, builder, target, args[3]).data, [args[4]]))
+        return context.get_dummy_value()
+
+    return types.void(table, line, types.intp, target, types.intp), codegen
+
+
 def _map_table(values: Any) -> Any:
     """What _map_line takes for the table values [256]; called from kernels."""
     raise NotImplementedError("compiled code only")
@@ -256,7 +280,9 @@ def _choose_line(mapping: Any, line: Any, at: Any, target: Any, to: Any, n: Any)
         return permuted
 
     def looked_up(mapping: Any, line: Any, at: Any, target: Any, to: Any, n: Any) -> None:
-        for x in range(n):
+        for x in range(0, n - 7, 8):
+            _look_up_block(mapping, line, at + x, target, to + x)
+        for x in range(n // 8 * 8, n):
             target[to + x] = mapping[line[at + x]]
 
     return looked_up
