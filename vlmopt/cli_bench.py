@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vlmopt.cli_options import ForkFolder, Json, ModelFolder, SpecOfFork, names
+from vlmopt.cli_options import Dtype, ForkFolder, Json, ModelFolder, SpecOfFork, names
 
 
 def bench(
@@ -41,6 +41,7 @@ def bench(
     ] = None,
     model: SpecOfFork = None,
     model_folder: ModelFolder = None,
+    dtype: Dtype = None,
     json: Json = False,
 ) -> None:
     """Measure a fork against stock.
@@ -52,6 +53,7 @@ def bench(
 
     needs.engine("bench")
     from vlmopt.measure.bench import bench_fork
+    from vlmopt.measure.dtype import dtype_of
     from vlmopt.measure.matrix import matrix_of
     from vlmopt.report.bench import bench_page
     from vlmopt.report.markdown import refresh
@@ -64,8 +66,11 @@ def bench(
         everything=everything,
         minutes=minutes,
     )
+    wanted = dtype_of(dtype)
     with console.progress("Measuring") as tick:
-        result = bench_fork(folder, matrix, model=model, model_folder=model_folder, progress=tick)
+        result = bench_fork(
+            folder, matrix, model=model, model_folder=model_folder, dtype=wanted, progress=tick
+        )
     if json:
         console.show_json(result.model_dump(mode="json"))
     else:

@@ -44,6 +44,14 @@ ModelFolder = Annotated[
     Path | None,
     typer.Option("--folder", metavar="MODEL", help="A real model folder. Default: the spec's small model."),
 ]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TYPE",
+        help="The model's type. Default: bfloat16; float32 on a CPU without arithmetic for that.",
+        autocompletion=completion.dtypes,
+    ),
+]
 Skip = Annotated[
     str | None,
     typer.Option("--skip", metavar="A,B", help="Not these.", autocompletion=completion.recipes),

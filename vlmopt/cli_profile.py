@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vlmopt import completion
-from vlmopt.cli_options import Allow, Json, Model, ModelFolder, Skip, Source, names
+from vlmopt.cli_options import Allow, Dtype, Json, Model, ModelFolder, Skip, Source, names
 
 
 def profile(
@@ -41,6 +41,7 @@ def profile(
         bool, typer.Option("--nsys", help="Record the device's timeline with Nsight Systems, too.")
     ] = False,
     model_folder: ModelFolder = None,
+    dtype: Dtype = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -58,11 +59,13 @@ def profile(
     from vlmopt import console, needs
 
     needs.engine("profile")
+    from vlmopt.measure.dtype import dtype_of
     from vlmopt.measure.profile import Wanted, engine_kind, profile_model
     from vlmopt.report.markdown import refresh_around
     from vlmopt.report.profile import profile_object, profile_page
 
-    wanted = Wanted(engine_kind(engine), tuple(image or ()), size, requests, flame, trace, nsys)
+    pictures = tuple(image or ())
+    wanted = Wanted(engine_kind(engine), pictures, size, requests, flame, trace, nsys, dtype_of(dtype))
     with console.progress("Profiling") as tick:
         written = profile_model(model, wanted, fork=fork, model_folder=model_folder, out=out, progress=tick)
     if json:

@@ -38,6 +38,11 @@ def engines(incomplete: str) -> list[str]:
     return _starting(incomplete, ("offline", "serve"))
 
 
+def dtypes(incomplete: str) -> list[str]:
+    """What `--dtype` of `profile` and `bench` takes."""
+    return _starting(incomplete, ("bfloat16", "float16", "float32"))
+
+
 def sources(incomplete: str) -> list[str]:
     """The one source that has a name; folders and files are completed by the shell."""
     return _starting(incomplete, ("installed",))

@@ -18,6 +18,7 @@ from vlmopt.compiler import compile_model
 from vlmopt.engine.worker import WorkerDiedError
 from vlmopt.measure import pace, processes
 from vlmopt.measure.bench_file import FORK, STOCK, Bench, bench_path, read_bench
+from vlmopt.measure.dtype import usual_dtype
 from vlmopt.measure.machine import Others
 from vlmopt.measure.matrix import matrix_of
 from vlmopt.measure.offline import Engines, measure_offline
@@ -49,7 +50,7 @@ def fork(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engines(model: Model, fork: Path) -> Iterator[Engines]:
-    with Engines(fork, model, "auto") as engines:
+    with Engines(fork, model, "auto", usual_dtype()) as engines:
         engines.load()
         yield engines
 
@@ -92,7 +93,7 @@ def test_a_dead_engine_is_one_line(engines: Engines, model: Model) -> None:
 def test_servers_get_bursts_in_turn(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "QUICK_S", 0)
     stand_in = write_stand_in(tmp_path)
-    options = {"load_format": "auto", "device": "cpu"}
+    options = {"load_format": "auto", "dtype": usual_dtype(), "device": "cpu"}
     matrix = matrix_of(["64x64", "640x480"], concurrency=["1", "3"])
     records = [Record(place) for place in matrix.places]
     with (

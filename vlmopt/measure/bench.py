@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vlmopt.measure import pace
 from vlmopt.measure.bench_file import SWITCH, Bench, Noise, Point, bench_path, write_bench
+from vlmopt.measure.dtype import Dtype, usual_dtype
 from vlmopt.measure.machine import Others, machine_of
 from vlmopt.measure.matrix import Matrix
 from vlmopt.measure.offline import SWITCH_NAME, Engines, Tick, measure_offline
@@ -30,6 +31,7 @@ def bench_fork(
     *,
     model: str | None = None,
     model_folder: Path | None = None,
+    dtype: Dtype | None = None,
     progress: Tick | None = None,
 ) -> Bench:
     """Measures the fork in `folder`, and keeps the result in it.
@@ -39,6 +41,7 @@ def bench_fork(
         matrix: what to measure.
         model: the spec, as a name, a path or a hub id; None for the one that the fork's lock names.
         model_folder: a real model folder; None for the spec's small one.
+        dtype: the model's type; None for bfloat16, or float32 on a CPU without arithmetic for it.
         progress: called as the work goes on.
 
     Raises:
@@ -49,10 +52,11 @@ def bench_fork(
     tick = progress or _silent
     subject = open_subject(folder, model)
     spec, fork, others = subject.spec, subject.fork, Others()
+    dtype = dtype or usual_dtype()
     with loaded_model(spec, model_folder) as (loaded, weights, load_format):
         tick("Starting the engines", 0, 0)
         opened = time.monotonic()
-        with Engines(fork.path, loaded, load_format) as engines:
+        with Engines(fork.path, loaded, load_format, dtype) as engines:
             about = engines.load()
             starting = time.monotonic() - opened
             # Two servers are four processes.
@@ -63,7 +67,12 @@ def bench_fork(
         if any(record.refused is None and record.place in matrix.deep for record in records):
             tick("Starting the servers", 0, 0)
             with Servers(
-                fork.path, loaded, sides_of(matrix, sides), load_format=load_format, device=about.device
+                fork.path,
+                loaded,
+                sides_of(matrix, sides),
+                load_format=load_format,
+                dtype=dtype,
+                device=about.device,
             ) as servers:
                 servers.ready()
                 memory.append(measure_serving(servers, records, matrix, others, until, tick))

@@ -48,12 +48,12 @@ class Engine:
 class Engines(Closing):
     """Stock's offline engine and the fork's with one model; and stock's with upstream's switch turned.
 
-    `load_format` is vLLM's; ``dummy`` for a folder without weights.
+    `load_format` is vLLM's; ``dummy`` for a folder without weights. `dtype` is the model's type.
     """
 
-    def __init__(self, fork: Path, model: Model, load_format: str) -> None:
+    def __init__(self, fork: Path, model: Model, load_format: str, dtype: str) -> None:
         self._model = model
-        self._config: dict[str, Any] = {**CONFIG, "load_format": load_format}
+        self._config: dict[str, Any] = {**CONFIG, "load_format": load_format, "dtype": dtype}
         self.sides: dict[Side, Engine] = {}
         with ExitStack() as stack:
             self._open(stack, STOCK, None)

@@ -18,6 +18,7 @@ from PIL import Image, UnidentifiedImageError
 from vlmopt.engine.protocol import About
 from vlmopt.errors import SourceError, UsageError
 from vlmopt.measure import flame, nsight, traces
+from vlmopt.measure.dtype import Dtype, usual_dtype
 from vlmopt.measure.machine import machine_of
 from vlmopt.measure.photographs import jpegs, parse_size
 from vlmopt.measure.profile_file import (
@@ -57,6 +58,7 @@ class Wanted:
         flame: whether to draw a flame graph; None for where austin is installed.
         trace: whether to keep torch's own profiler trace of one request.
         nsys: whether to record a timeline of the device with Nsight Systems.
+        dtype: the model's type; None for bfloat16, or float32 on a CPU without arithmetic for it.
     """
 
     engine: EngineKind = "offline"
@@ -66,6 +68,7 @@ class Wanted:
     flame: bool | None = None
     trace: bool = False
     nsys: bool = False
+    dtype: Dtype | None = None
 
 
 def engine_kind(text: str) -> EngineKind:
@@ -124,6 +127,7 @@ def profile_model(
         notes.append(missing)
     if austin is None and wanted.flame is None:
         notes.append(f"no flame graph: austin is not installed; {flame.INSTALL}")
+    dtype = wanted.dtype or usual_dtype()
     with (
         loaded_model(spec, model_folder) as (loaded, weights, load_format),
         tempfile.TemporaryDirectory(prefix="vlmopt-profile-") as scratch,
@@ -132,7 +136,13 @@ def profile_model(
         trace_folder = Path(scratch) / "trace" if wanted.trace else None
         tick("Starting vLLM", 0, 0)
         with open_session(
-            wanted.engine, fork, loaded, watch, load_format=load_format, traces=trace_folder
+            wanted.engine,
+            fork,
+            loaded,
+            watch,
+            load_format=load_format,
+            dtype=dtype,
+            traces=trace_folder,
         ) as session:
             runner = Requests(session, pictures)
             for _ in range(WARM_UPS):
@@ -174,7 +184,7 @@ def profile_model(
             stages=_stages(watch, seen),
             moved=_moved(seen, wanted.engine, names.device),
             absent=sorted(names.absent),
-            notes=[f"weights: {weights}", *notes],
+            notes=[f"weights: {weights}, {dtype}", *notes],
             machine=machine_of(about, vllm),
             started=started,
         )
@@ -335,6 +345,7 @@ def _again(model: str, wanted: Wanted, fork: Path | None, model_folder: Path | N
     spec = Path(model)
     again = ["--model", str(spec.resolve()) if spec.is_file() else model, "--engine", wanted.engine]
     again += ["--requests", "3", "--no-flame", "--size", wanted.size]
+    again += [] if wanted.dtype is None else ["--dtype", wanted.dtype]
     again += [] if fork is None else ["--fork", str(fork.resolve())]
     again += [] if model_folder is None else ["--folder", str(model_folder.resolve())]
     for path in wanted.images:

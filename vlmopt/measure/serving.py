@@ -34,7 +34,14 @@ class Servers(Closing):
     """The servers of the given sides, which start together in the background."""
 
     def __init__(
-        self, fork: Path, model: Model, sides: Iterable[Side], *, load_format: str, device: str
+        self,
+        fork: Path,
+        model: Model,
+        sides: Iterable[Side],
+        *,
+        load_format: str,
+        dtype: str,
+        device: str,
     ) -> None:
         more = [*SETTINGS, "--load-format", load_format, *(() if device == "cpu" else ACCELERATOR)]
         self.sides: dict[Side, Server] = {}
@@ -44,7 +51,7 @@ class Servers(Closing):
                     fork if side == FORK else None,
                     model.folder,
                     trust_remote_code=model.trust_remote_code,
-                    dtype="bfloat16",
+                    dtype=dtype,
                     more=[*more, *(SWITCHED if side == SWITCH else ())],
                 )
                 self.sides[side] = stack.enter_context(server)

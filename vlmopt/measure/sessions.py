@@ -122,6 +122,7 @@ def open_session(
     watch: Watch,
     *,
     load_format: str,
+    dtype: str,
     traces: Path | None = None,
 ) -> Iterator[Session]:
     """A session that is ready to be asked. Its processes end with the block.
@@ -132,6 +133,7 @@ def open_session(
         model: what to load.
         watch: the timers that are put into all of its processes.
         load_format: vLLM's; ``dummy`` for a folder without weights.
+        dtype: the model's type.
         traces: the folder that vLLM's own profiler writes to; None for none.
 
     Raises:
@@ -147,6 +149,7 @@ def open_session(
                 trust_remote_code=model.trust_remote_code,
                 mm_processor_cache_gb=CACHE_GB,
                 load_format=load_format,
+                dtype=dtype,
                 **config,
             )
             yield Offline(worker, model)
@@ -156,7 +159,7 @@ def open_session(
         fork,
         model.folder,
         trust_remote_code=model.trust_remote_code,
-        dtype="bfloat16",
+        dtype=dtype,
         more=more,
         environment=environment,
     ) as server:
