@@ -92,10 +92,27 @@ def test_rgb_pictures_are_read_by_the_kernel():
     assert not pillow_memory.read_rgb(image, out[3:])
 
 
-def test_a_picture_in_several_pieces_is_left_to_pillow():
-    image = noise("RGB", 2500, 2500)  # more than one of Pillow's blocks of 16 MB
-    assert not pillow_memory.read_rgb(image, np.zeros(3 * 2500 * 2500, np.uint8))
-    assert np.array_equal(read_pixels(image), np.asarray(image))
+def test_a_picture_in_several_pieces_is_read_in_bands():
+    pytest.importorskip("numba")
+    image = noise("RGB", 2501, 2503)  # more than one of Pillow's blocks of 16 MB
+    assert not pillow_memory._read(image, np.zeros(3 * 2501 * 2503, np.uint8))
+    pixels = read_pixels(image)
+    assert pixels.flags.writeable
+    assert np.array_equal(pixels, np.asarray(image))
+
+
+@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 4096))
+def test_bands_of_any_height_make_the_picture(width, height, band):
+    pytest.importorskip("numba")
+    image, out = noise("RGB", width, height), np.zeros(3 * width * height, np.uint8)
+    assert pillow_memory._read_bands(image, out, band)
+    assert np.array_equal(out, np.asarray(image).reshape(-1))
+
+
+def test_bands_that_pillow_does_not_show_are_left_to_it(monkeypatch):
+    image, out = noise("RGB", 20, 30), np.zeros(1800, np.uint8)
+    monkeypatch.setattr(pillow_memory, "_read", lambda image, out: False)
+    assert not pillow_memory._read_bands(image, out, 240)
 
 
 def test_a_part_and_a_mirrored_picture_are_read_whole():

@@ -15,6 +15,7 @@ from PIL import Image
 from vlmopt.runtime import resample_numba
 from vlmopt.runtime.resample import FILTERS, resize, resize_native
 from vlmopt.runtime.resample_numba import (
+    Planar,
     pack_windows,
     resize_hwc,
     resize_planar,
@@ -89,6 +90,8 @@ def test_a_picture_equals_the_library(
     image = noise(height, width, seed)
     result = resize_hwc(image, to_width, to_height, *pair)
     assert np.array_equal(result, native(image, to_width, to_height, *pair))
+    planar = resize_planar(Planar.of(image), to_width, to_height, *pair)
+    assert np.array_equal(result, planar.interleaved())
     assert np.array_equal(result, resize(torch.from_numpy(image), to_width, to_height, *pair).numpy())
 
 
@@ -118,6 +121,9 @@ def test_windows_are_slices_of_the_librarys_picture(
     expected = cut(resized, places, window, table, fill)
     out = np.zeros(expected.shape, expected.dtype)
     resize_windows(image, to_width, to_height, *pair, places, *window, table, out, fill)
+    assert np.array_equal(out, expected)
+    out[:] = 0
+    resize_windows(Planar.of(image), to_width, to_height, *pair, places, *window, table, out, fill)
     assert np.array_equal(out, expected)
     out[:] = 0
     pack_windows(resized, places, *window, table, out, fill)

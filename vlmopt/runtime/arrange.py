@@ -16,8 +16,11 @@ from .resample_numba import Planar
 
 _BITS = {torch.bfloat16: torch.uint16, torch.float16: torch.uint16, torch.float32: torch.float32}
 
-_LARGE = 9_000_000
-"""Bytes of a picture from which on torchvision's own resize is faster than the compiled kernels."""
+_LARGE = 0 if torch.backends.cpu.get_cpu_capability() == "AVX2" else 9_000_000
+"""Bytes of a picture from which on torchvision's own resize is faster than the compiled kernels.
+
+It is written for vectors of AVX2; the compiled kernels use those of AVX-512 where there are such.
+"""
 
 
 def write_item(payload: torch.Tensor, parcel: Parcel, out: torch.Tensor) -> None:
@@ -61,7 +64,7 @@ def _resize_on_host(
         return picture
     large = layout.library == "torchvision" and picture.size > _LARGE
     if native or large or not resample_numba.HAVE_NUMBA:
-        tensor = torch.tensor(picture)
+        tensor = torch.from_numpy(picture) if picture.flags.writeable else torch.tensor(picture)
         resized: np.ndarray = resample.resize_native(
             tensor, width, height, layout.resample, layout.library
         ).numpy()
@@ -76,7 +79,7 @@ def _write_windows_compiled(
     target = out.numpy() if table is None else out.view(_BITS[out.dtype]).numpy()
     filters = (layout.resample, layout.library)
     needed = {stage.source for stage in layout.stages}
-    pictures = {0: Planar.of(picture.numpy())}
+    pictures: dict[int, np.ndarray | Planar] = {0: picture.numpy()}
     done = 0
     for source in range(len(layout.stages) + 1):
         windows = [(window.y, window.x) for window in layout.windows if window.source == source]

@@ -2,8 +2,9 @@
 anew.
 
 numba keeps what it compiles beside the source, by its path and time, so that each fork would compile for
-itself. Here the folder is named by what the code depends on: the source's bytes, the module's name, which
-compiled code refers to, and the versions of numba and LLVM. Python's version and the processor's features
+itself. Here the folder is named by what the code depends on: the source's bytes and those of the files that
+its module names in KERNEL_SOURCES, the module's name, which compiled code refers to, and the versions of
+numba and LLVM. Python's version and the processor's features
 are in numba's own names and keys. It lies under the folder that vLLM keeps its caches in
 (``VLLM_CACHE_ROOT``), and nothing is written anywhere else. Where it cannot be written kernels are
 compiled and not kept; where it cannot be read, or holds what is damaged, they are compiled.
@@ -58,7 +59,9 @@ class _Locator(_CacheLocator):
         self._py_file = file
         self._line = function.__code__.co_firstlineno
         versions = f"{function.__module__} {numba.__version__} {llvmlite.__version__}\n"
-        self._digest = hashlib.sha256(versions.encode() + Path(file).read_bytes()).hexdigest()
+        sources = [file, *function.__globals__.get("KERNEL_SOURCES", ())]
+        code = b"".join(Path(source).read_bytes() for source in sources)
+        self._digest = hashlib.sha256(versions.encode() + code).hexdigest()
 
     def ensure_cache_path(self) -> None:
         with suppress(OSError):

@@ -2,9 +2,10 @@
 
 Pillow keeps an RGB picture as words of four bytes, the last of no meaning, and shows them to others through
 the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html). One pass of a compiled
-kernel makes the array of them that ``numpy.asarray`` makes in two passes of Pillow's encoder. That it does is
-tried on a picture when the process reads its first; where it does not, and for pictures that Pillow does not
-show in one piece, ``numpy.asarray`` is called.
+kernel makes the array of them that ``numpy.asarray`` makes in two passes of Pillow's encoder. A picture of
+more than 16 MB lies in several pieces, which Pillow does not show: it is cut into bands, which it does. That
+all this works is tried on a picture when the process reads its first; where it does not ``numpy.asarray`` is
+called.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ except ImportError:  # no numba
     three_of_four = None
 
 Bytes = npt.NDArray[np.uint8]
+
+_BAND = 1 << 22
+"""Bytes of Pillow's in a band: few enough for one piece, and for a cache."""
 
 
 class _Array(ctypes.Structure):
@@ -46,7 +50,18 @@ def read_rgb(image: Image.Image, out: Bytes) -> bool:
         image: a picture in mode RGB.
         out: as many bytes as the picture has.
     """
-    return out.size > 0 and _works() and _read(image, out)
+    fits = 0 < out.size == 3 * image.width * image.height
+    return fits and _works() and (_read(image, out) or _read_bands(image, out, _BAND))
+
+
+def _read_bands(image: Image.Image, out: Bytes, band: int) -> bool:
+    rows = max(1, band // (4 * image.width))
+    for top in range(0, image.height, rows):
+        bottom = min(top + rows, image.height)
+        part = image.crop((0, top, image.width, bottom))
+        if not _read(part, out[3 * image.width * top : 3 * image.width * bottom]):
+            return False
+    return True
 
 
 def _read(image: Image.Image, out: Bytes) -> bool:
@@ -69,8 +84,10 @@ def _works() -> bool:
     if three_of_four is None:
         return False
     expected = np.random.default_rng(0).integers(0, 256, (23, 17, 3), np.uint8)
-    found = np.zeros(expected.size, np.uint8)
+    whole, banded = np.zeros((2, expected.size), np.uint8)
     try:
-        return _read(Image.fromarray(expected), found) and np.array_equal(found, expected.reshape(-1))
+        image = Image.fromarray(expected)
+        read = _read(image, whole) and _read_bands(image, banded, 4 * 17 * 5)
+        return read and all(np.array_equal(found, expected.reshape(-1)) for found in (whole, banded))
     except Exception:  # whatever it is, Pillow can do without us
         return False

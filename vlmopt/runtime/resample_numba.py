@@ -56,8 +56,7 @@ class Planar:
         """
         if isinstance(image, Planar):
             return image
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.size == 0:
-            raise ValueError(f"expected a uint8 picture [H, W, 3], got {image.dtype} {list(image.shape)}")
+        _size(image)
         planes = cls.empty(image.shape[0], image.shape[1])
         if HAVE_NUMBA:
             kernels.to_planar()(np.ascontiguousarray(image), planes.data)
@@ -103,12 +102,26 @@ def _unchanged(n: int) -> _Axis:
     return _Axis(np.arange(n, dtype=np.int32), np.empty((n, 0), np.int32), np.int32(1), True)
 
 
-def _horizontal(source: Planar, width: int, filter: Filter, library: Library, rows: slice) -> Planar:
-    if width == source.width:
-        return source
-    axis = _axis(source.width, width, filter, library)
-    out = Planar.empty(source.height, width)
-    kernels.horizontal(source.data, *axis.arguments, rows.start, rows.stop, out.data)
+def _size(image: Bytes | Planar) -> tuple[int, int]:
+    """(height, width). Raises ValueError for a picture of another dtype or shape, or an empty one."""
+    if isinstance(image, Planar):
+        return image.height, image.width
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.size == 0:
+        raise ValueError(f"expected a uint8 picture [H, W, 3], got {image.dtype} {list(image.shape)}")
+    return image.shape[0], image.shape[1]
+
+
+def _horizontal(source: Bytes | Planar, width: int, filter: Filter, library: Library, rows: slice) -> Planar:
+    height, width_in = _size(source)
+    if width == width_in:
+        return Planar.of(source)
+    axis = _axis(width_in, width, filter, library)
+    out = Planar.empty(height, width)
+    if isinstance(source, Planar):
+        kernels.horizontal(source.data, *axis.arguments, rows.start, rows.stop, out.data)
+    else:
+        picture = np.ascontiguousarray(source)
+        kernels.horizontal_of_picture()(picture, *axis.arguments, rows.start, rows.stop, out.data)
     return out
 
 
@@ -126,18 +139,18 @@ def resize_planar(image: Bytes | Planar, width: int, height: int, filter: Filter
 
     Raises ValueError for a picture of another dtype or shape, a size below 1, or an unknown filter.
     """
-    source = Planar.of(image)
-    check_axis(source.width, width, filter, library)
-    check_axis(source.height, height, filter, library)
-    if (width, height) == (source.width, source.height):
-        return source
+    height_in, width_in = _size(image)
+    check_axis(width_in, width, filter, library)
+    check_axis(height_in, height, filter, library)
+    if (width, height) == (width_in, height_in):
+        return Planar.of(image)
     if not HAVE_NUMBA:
-        pixels = torch.from_numpy(source.interleaved())
+        pixels = torch.from_numpy(image.interleaved() if isinstance(image, Planar) else np.array(image))
         return Planar.of(resize_native(pixels, width, height, filter, library).numpy())
-    if vertical_first(source.width, source.height, width, height, library):
-        tall = _vertical(source, height, filter, library)
+    if vertical_first(width_in, height_in, width, height, library):
+        tall = _vertical(Planar.of(image), height, filter, library)
         return _horizontal(tall, width, filter, library, slice(0, height))
-    wide = _horizontal(source, width, filter, library, slice(0, source.height))
+    wide = _horizontal(image, width, filter, library, slice(0, height_in))
     return _vertical(wide, height, filter, library)
 
 
@@ -172,18 +185,18 @@ def resize_windows(
     out: C-contiguous [len(windows), 3, window_h, window_w] of the table's dtype.
     Raises ValueError where a shape or dtype is another, for a size below 1, or for an unknown filter.
     """
-    source = Planar.of(image)
+    height_in, width_in = _size(image)
     table = _checked_table(table, out, len(windows), window_h, window_w, fill)
-    late = vertical_first(source.width, source.height, width, height, library)
-    if not HAVE_NUMBA or late or height == source.height or not windows:
-        resized = resize_planar(source, width, height, filter, library)
+    late = vertical_first(width_in, height_in, width, height, library)
+    if not HAVE_NUMBA or late or height == height_in or not windows:
+        resized = resize_planar(image, width, height, filter, library)
         _pack(resized, _unchanged(height), height, windows, table, out, fill)
         return
-    axis = _axis(source.height, height, filter, library)
+    axis = _axis(height_in, height, filter, library)
     top = min(max(min(y for y, _ in windows), 0), height - 1)
     bottom = min(max(max(y for y, _ in windows) + window_h - 1, top), height - 1)
-    needed = slice(int(axis.first[top]), min(int(axis.first[bottom]) + axis.weight.shape[1], source.height))
-    wide = _horizontal(source, width, filter, library, needed)
+    needed = slice(int(axis.first[top]), min(int(axis.first[bottom]) + axis.weight.shape[1], height_in))
+    wide = _horizontal(image, width, filter, library, needed)
     _pack(wide, axis, height, windows, table, out, fill)
 
 
@@ -263,6 +276,7 @@ def warm_up(*dtypes: npt.DTypeLike) -> None:
         return
     image = np.zeros((3, 5, 3), np.uint8)
     resize_hwc(image, 8, 8, "bicubic", "pillow")
+    resize_planar(Planar.of(image), 8, 8, "bicubic", "pillow")
     for dtype in dtypes or (np.uint16,):
         out = np.empty((1, 3, 4, 4), dtype)
         resize_windows(image, 8, 8, "bicubic", "pillow", [(0, 0)], 4, 4, np.zeros((3, 256), dtype), out)
