@@ -20,6 +20,7 @@ from vlmopt.runtime.resample_numba import (
     resize_hwc,
     resize_planar,
     resize_windows,
+    write_patches,
 )
 
 PAIRS = [(filter, library) for library in FILTERS for filter in FILTERS[library]]
@@ -226,3 +227,19 @@ def test_what_does_not_fit_is_refused() -> None:
     for size in ((8, 8), (0, 8), (8, -1)):
         with pytest.raises(ValueError, match="box" if size == (8, 8) else "at least 1"):
             resize_hwc(image, *size, "box" if size == (8, 8) else "bilinear", "torchvision")
+
+
+def test_patches_that_do_not_fit_are_refused() -> None:
+    picture, out = np.zeros((3, 8, 12), np.uint16), np.empty((24, 24), np.uint16)
+    write_patches(picture, 2, 2, 2, out)
+    for wrong in (
+        (picture, 2, 2, 3, out),
+        (picture, 4, 2, 2, out),
+        (picture[:2], 2, 2, 2, out),
+        (picture[:, :, ::-1], 2, 2, 2, out),
+        (picture, 2, 2, 2, out.astype(np.uint8)),
+        (picture, 2, 2, 2, np.empty((24, 48), np.uint16)[:, ::2]),
+        (np.zeros((3, 6, 16), np.uint16), 2, 2, 2, out),
+    ):
+        with pytest.raises(ValueError, match="patches"):
+            write_patches(*wrong)

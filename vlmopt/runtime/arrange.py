@@ -31,12 +31,14 @@ def write_item(payload: torch.Tensor, parcel: Parcel, out: torch.Tensor) -> None
     table = payload[:head].view(parcel.dtype).view(3, 256) if head else None
     out = out.view(layout.shape)
     windows = out if layout.patches is None else out.new_empty((1, 3, *layout.window))
-    if out.is_cpu and resample_numba.HAVE_NUMBA and not parcel.native:
+    compiled = out.is_cpu and resample_numba.HAVE_NUMBA and not parcel.native
+    if compiled:
         _write_windows_compiled(picture, layout, table, windows)
     else:
         _write_windows(picture, layout, table, windows, native=out.is_cpu)
     if layout.patches is not None:
-        _write_patches(windows[0], layout.patches, out)
+        write_patches = _write_patches_compiled if compiled else _write_patches
+        write_patches(windows[0], layout.patches, out)
 
 
 def cut_windows(picture: np.ndarray, layout: Layout, *, native: bool) -> np.ndarray:
@@ -125,6 +127,12 @@ def _write_windows(
         else:
             for plane, values, target in zip(planes, table, share, strict=True):
                 target.copy_(values[plane.int()])
+
+
+def _write_patches_compiled(picture: torch.Tensor, patches: Patches, out: torch.Tensor) -> None:
+    bits = _BITS.get(out.dtype, out.dtype)
+    numbers = patches.patch, patches.merge, patches.repeat
+    resample_numba.write_patches(picture.view(bits).numpy(), *numbers, out.view(bits).numpy())
 
 
 def _write_patches(picture: torch.Tensor, patches: Patches, out: torch.Tensor) -> None:

@@ -20,6 +20,7 @@ from .resample_vectors import (
     BLOCK,
     HAVE_VBMI,
     LANES,
+    copy_run,
     look_up_block,
     permute_block,
     three_of_four_block,
@@ -235,3 +236,24 @@ def windows(  # type: ignore[no-untyped-def]
                     for x in range(0, n, BLOCK):
                         vertical_block(plane, first[row], x0 + left + x, taps, shift, narrow, line, x)
                     _map_line(mapping, line, 0, target, left, n)
+
+
+@_compiled
+def patches(picture, patch, merge, repeat, out):  # type: ignore[no-untyped-def]
+    """A picture as rows of patches, cells of one merged group next to each other, `repeat` times a channel.
+
+    picture: [3, H, W] with H and W multiples of patch * merge. out: [cells, 3 * repeat * patch * patch].
+    """
+    cell, area = 0, patch * patch
+    for top in range(0, picture.shape[1], patch * merge):
+        for left in range(0, picture.shape[2], patch * merge):
+            for y0 in range(top, top + patch * merge, patch):
+                for x0 in range(left, left + patch * merge, patch):
+                    row, at = out[cell], 0
+                    cell += 1
+                    for c in range(3):
+                        for y in range(patch):
+                            copy_run(picture[c, y0 + y], x0, row, at + y * patch, patch)
+                        for again in range(1, repeat):
+                            copy_run(row, at, row, at + again * area, area)
+                        at += repeat * area

@@ -270,6 +270,32 @@ def _pack_without_numba(
                 out[i, c, top:bottom, left:right] = table[c][inside]
 
 
+def write_patches(
+    picture: npt.NDArray[Any], patch: int, merge: int, repeat: int, out: npt.NDArray[Any]
+) -> None:
+    """Write a picture as rows of patches, cells of one merged group next to each other.
+
+    picture: C-contiguous [3, H, W] of 1, 2 or 4 bytes a value, H and W multiples of patch * merge.
+    out: C-contiguous [H // patch * W // patch, 3 * repeat * patch * patch] of that dtype.
+    Raises ValueError where a shape or dtype is another.
+    """
+    height, width = picture.shape[1:]
+    expected = (height // patch * (width // patch), 3 * repeat * patch * patch)
+    contiguous = picture.flags.c_contiguous and out.flags.c_contiguous
+    if (
+        out.shape != expected
+        or out.dtype != picture.dtype
+        or picture.shape[0] != 3
+        or height % (patch * merge)
+        or width % (patch * merge)
+        or not contiguous
+    ):
+        got = f"{picture.dtype} {list(picture.shape)} and {out.dtype} {list(out.shape)}"
+        raise ValueError(f"expected a picture and its patches {list(expected)}, got {got}")
+    bits = np.dtype(f"u{picture.dtype.itemsize}")
+    kernels.patches(picture.view(bits), patch, merge, repeat, out.view(bits))
+
+
 def warm_up(*dtypes: npt.DTypeLike) -> None:
     """Compile the kernels, or load them from disk, for these dtypes of table (uint16 when none is named)."""
     if not HAVE_NUMBA:
@@ -280,3 +306,4 @@ def warm_up(*dtypes: npt.DTypeLike) -> None:
     for dtype in dtypes or (np.uint16,):
         out = np.empty((1, 3, 4, 4), dtype)
         resize_windows(image, 8, 8, "bicubic", "pillow", [(0, 0)], 4, 4, np.zeros((3, 256), dtype), out)
+        write_patches(out[0], 2, 2, 1, np.empty((4, 12), dtype))

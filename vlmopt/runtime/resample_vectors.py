@@ -239,6 +239,23 @@ def permute_block(typingctx, halves, line, at, target, to):  # type: ignore[no-u
 
 
 @intrinsic
+def copy_run(typingctx, source, at, target, to, n):  # type: ignore[no-untyped-def]
+    """target[to : to + n] = source[at : at + n]; both one-dimensional, C-contiguous, of one type."""
+    if source.dtype != target.dtype or not source.layout == target.layout == "C":
+        return None
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        place, value = (
+            builder.gep(_array(context, builder, signature.args[i], args[i]).data, [args[i + 1]])
+            for i in (2, 0)
+        )
+        cgutils.raw_memcpy(builder, place, value, args[4], source.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, target, types.intp, types.intp), codegen
+
+
+@intrinsic
 def look_up_block(typingctx, table, line, at, target, to):  # type: ignore[no-untyped-def]
     """target[to : to + 8] = table[line[at : at + 8]]; one read of the bytes, one write of what they become.
 
