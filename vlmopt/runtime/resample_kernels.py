@@ -179,7 +179,7 @@ def _horizontal_of_picture(image, first, weight, shift, narrow, y0, y1, out):  #
     height, n_in = image.shape[0], image.shape[1]
     turned = np.empty((n_in + LANES, BLOCK), np.uint8)
     result = np.empty((first.size + LANES, BLOCK), np.uint8)
-    # A block is read beyond the end of its rows, up to LANES pixels; where there are fewer, in a copy.
+    # A block is read up to LANES pixels beyond its last row; where so many do not follow, from a copy.
     last = np.empty((BLOCK, n_in + 2 * LANES, 3), np.uint8)
     for y in range(y0 // BLOCK * BLOCK, y1, BLOCK):
         whole = (height - y - BLOCK) * n_in >= LANES
