@@ -93,7 +93,7 @@ def test_a_dead_engine_is_one_line(engines: Engines, model: Model) -> None:
 def test_servers_get_bursts_in_turn(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "QUICK_S", 0)
     stand_in = write_stand_in(tmp_path)
-    options = {"load_format": "auto", "dtype": usual_dtype(), "device": "cpu"}
+    options = {"load_format": "auto", "dtype": "float16", "device": "cpu"}
     matrix = matrix_of(["64x64", "640x480"], concurrency=["1", "3"])
     records = [Record(place) for place in matrix.places]
     with (
@@ -104,6 +104,8 @@ def test_servers_get_bursts_in_turn(model: Model, tmp_path: Path, monkeypatch: p
         fork.ready()
         memory = measure_serving(fork, records, matrix, Others(), time.monotonic(), quiet)
         assert fork.pids == [server.pid for server in fork.sides.values()]
+        commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in fork.pids]
+        assert all(b"\0--dtype\0float16\0" in command for command in commands)
         fork.sides = {FORK: fork.sides[FORK]}
     assert memory.process == "server"
     small, main = (record.point() for record in records)

@@ -108,3 +108,23 @@ def test_patches_come_in_merged_order_and_repeat_their_frame():
     for row, (y, x) in zip(rows, corners, strict=False):
         patch = picture[y : y + 2, x : x + 2].permute(2, 0, 1)
         assert torch.equal(row.view(3, 2, 2, 2), patch.unsqueeze(1).expand(3, 2, 2, 2))
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 9),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.sampled_from([torch.uint8, torch.bfloat16, torch.float32]),
+)
+def test_compiled_patches_are_torchs(patch, merge, repeat, rows, columns, dtype):
+    pytest.importorskip("numba")
+    height, width = patch * merge * rows, patch * merge * columns
+    picture = torch.arange(3 * height * width).remainder(251).to(dtype).view(3, height, width)
+    shape = (merge * merge * rows * columns, 3 * repeat * patch * patch)
+    compiled, expected = torch.zeros(shape, dtype=dtype), torch.empty(shape, dtype=dtype)
+    arrange._write_patches_compiled(picture, Patches(patch, merge, repeat), compiled)
+    arrange._write_patches(picture, Patches(patch, merge, repeat), expected)
+    assert torch.equal(compiled, expected)

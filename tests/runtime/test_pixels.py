@@ -89,7 +89,8 @@ def test_rgb_pictures_are_read_by_the_kernel():
     out = np.zeros(3 * 640 * 480, np.uint8)
     assert pillow_memory.read_rgb(image, out)
     assert np.array_equal(out, np.asarray(image).reshape(-1))
-    assert not pillow_memory.read_rgb(image, out[3:])
+    for other in (out[3:], np.zeros(3 * 640 * 481, np.uint8)):
+        assert not pillow_memory.read_rgb(image, other)
 
 
 def test_a_picture_in_several_pieces_is_read_in_bands():
