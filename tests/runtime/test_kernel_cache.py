@@ -97,14 +97,20 @@ def test_a_second_fork_finds_what_the_first_compiled_and_a_changed_one_does_not(
     assert {path.suffix for path in forks.files(forks.root)} == {".nbi", ".nbc"}
 
 
-def test_a_kernel_is_compiled_anew_where_a_file_that_it_is_made_of_has_changed(forks: Forks) -> None:
+@pytest.mark.parametrize("told", [False, True])
+def test_a_kernel_is_compiled_anew_where_a_file_that_it_is_made_of_has_changed(
+    forks: Forks, told: bool
+) -> None:
     kernel = "from . import steps\nKERNEL_SOURCES = (steps.__file__,)" + KERNEL.replace(
         "3 * x", "steps.of(x)"
     )
     steps = "from numba import njit\n\nof = njit(lambda x: 3 * x)\n"
-    assert forks.run(forks.fork("one", kernel, steps)) == (21, 0, 1)
-    assert forks.run(forks.fork("two", kernel, steps)) == (21, 1, 0)
-    assert forks.run(forks.fork("three", kernel, steps.replace("3", "5"))) == (35, 0, 1)
+    place = {"NUMBA_CACHE_DIR": str(forks.folder / "told")} if told else {}
+    fork = forks.fork("one", kernel, steps)
+    assert forks.run(fork, **place) == (21, 0, 1)
+    assert forks.run(forks.fork("two", kernel, steps), **place) == (21, 1, 0)
+    (fork / "carried" / "steps.py").write_text(steps.replace("3", "5"))
+    assert forks.run(fork, **place) == (35, 0, 1)
 
 
 def test_where_the_folder_cannot_be_written_kernels_work_and_nothing_is_kept(forks: Forks) -> None:

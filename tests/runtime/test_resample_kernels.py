@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vlmopt.runtime import resample_kernels as kernels
@@ -67,7 +67,7 @@ def _at_the_end(memory: npt.NDArray[np.uint8], image: npt.NDArray[np.uint8]) -> 
     return placed
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60)
 @given(st.integers(1, 200), st.integers(1, 150), st.integers(0, 199))
 @example(64, 16, 0)
 @example(128, 17, 127)

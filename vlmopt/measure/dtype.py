@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from vlmopt.errors import UsageError
+from vlmopt.measure.choice import one_of
 
 Dtype = Literal["bfloat16", "float16", "float32"]
 
@@ -26,12 +27,7 @@ print("bfloat16" if native or torch.accelerator.is_available() else "float32")
 def dtype_of(text: str | None) -> Dtype | None:
     """Raises UsageError, which names the types, for another text than one of them."""
     types: tuple[Dtype, ...] = get_args(Dtype)
-    for name in types:
-        if text == name:
-            return name
-    if text is None:
-        return None
-    raise UsageError(f"there is no type {text!r} to measure in; choose {', '.join(types)}")
+    return None if text is None else one_of(text, types, "type")
 
 
 @lru_cache(maxsize=1)

@@ -18,6 +18,7 @@ from PIL import Image, UnidentifiedImageError
 from vlmopt.engine.protocol import About
 from vlmopt.errors import SourceError, UsageError
 from vlmopt.measure import flame, nsight, traces
+from vlmopt.measure.choice import one_of
 from vlmopt.measure.dtype import Dtype, usual_dtype
 from vlmopt.measure.machine import machine_of
 from vlmopt.measure.photographs import jpegs, parse_size
@@ -74,10 +75,7 @@ class Wanted:
 def engine_kind(text: str) -> EngineKind:
     """Raises UsageError, which names the kinds, for another text than one of them."""
     kinds: tuple[EngineKind, ...] = get_args(EngineKind)
-    for kind in kinds:
-        if text == kind:
-            return kind
-    raise UsageError(f"there is no engine {text!r}; choose {' or '.join(kinds)}")
+    return one_of(text, kinds, "engine")
 
 
 @dataclass(frozen=True)

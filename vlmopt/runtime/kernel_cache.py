@@ -4,13 +4,12 @@ anew.
 numba keeps what it compiles beside the source, by its path and time, so that each fork would compile for
 itself. Here the folder is named by what the code depends on: the source's bytes and those of the files that
 its module names in KERNEL_SOURCES, the module's name, which compiled code refers to, and the versions of
-numba and LLVM. Python's version and the processor's features
-are in numba's own names and keys. It lies under the folder that vLLM keeps its caches in
-(``VLLM_CACHE_ROOT``), and nothing is written anywhere else. Where it cannot be written kernels are
-compiled and not kept; where it cannot be read, or holds what is damaged, they are compiled.
+numba and LLVM. Python's version and the processor's features are in numba's own names and keys. It lies under
+numba's own folder where one is told (``NUMBA_CACHE_DIR``), else under the one that vLLM keeps its caches in
+(``VLLM_CACHE_ROOT``), and nothing is written anywhere else. Where it cannot be written kernels are compiled
+and not kept; where it cannot be read, or holds what is damaged, they are compiled.
 
-Whoever tells numba itself where to keep kernels (``NUMBA_CACHE_DIR``, ``NUMBA_CACHE_LOCATOR_CLASSES``) is
-heeded.
+Whoever tells numba how to find kernels (``NUMBA_CACHE_LOCATOR_CLASSES``) is left to it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ FOLDER = "vlmopt-kernels"
 def keep_on_disk(dispatcher: Any) -> Any:
     """Makes a dispatcher that has compiled nothing yet look for its code on disk, and leave it there."""
     try:
-        if config.CACHE_DIR or getattr(config, "CACHE_LOCATOR_CLASSES", ""):
+        if getattr(config, "CACHE_LOCATOR_CLASSES", ""):
             dispatcher.enable_caching()
         else:
             dispatcher._cache = _Cache(dispatcher.py_func)
@@ -68,7 +67,7 @@ class _Locator(_CacheLocator):
             os.makedirs(self.get_cache_path(), mode=0o700, exist_ok=True)
 
     def get_cache_path(self) -> str:
-        return str(cache_root() / FOLDER / self._digest[:32])
+        return str(Path(config.CACHE_DIR or cache_root(), FOLDER, self._digest[:32]))
 
     def get_source_stamp(self) -> str:
         return self._digest
