@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -267,3 +268,24 @@ def test_the_check_of_stock_comes_before_every_import(first: str, second: str, n
     assert changed.index("_check_stock()") < changed.index("import os")
     assert changed.startswith(first.replace("\n", newline).rstrip())
     assert ("\n" in changed.replace("\r\n", "")) == (newline == "\n")
+
+
+def test_an_interrupt_while_it_cleans_up_leaves_nothing_beside_the_fork(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "fork"
+    out.mkdir()
+    remove = shutil.rmtree
+
+    def interrupted(folder: Path, **options: bool) -> None:
+        if folder.exists():
+            os.kill(os.getpid(), signal.SIGINT)
+        remove(folder, **options)
+
+    monkeypatch.setattr(staging_module.shutil, "rmtree", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), staging_module.replacing(out) as folder:
+        (folder / "new").touch()
+    assert signal.getsignal(signal.SIGINT) is before
+    assert os.listdir(tmp_path) == ["fork"]
+    assert os.listdir(out) == ["new"]

@@ -10,7 +10,9 @@ import ctypes
 import fcntl
 import os
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,7 +44,8 @@ def replacing(out: Path) -> Iterator[Path]:
                 yield staging
                 _swap(staging, out, previous)
             finally:
-                _clean(out, staging, previous)
+                with _uninterrupted():
+                    _clean(out, staging, previous)
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror or error}; nothing was changed") from None
 
@@ -57,6 +60,22 @@ def _only_writer(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An interrupt waits for the end of the block. Only the main thread gets any."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _clean(out: Path, staging: Path, previous: Path) -> None:
