@@ -25,6 +25,7 @@ from vlmopt.small import requests_of, small_of, write_small_folder
 from vlmopt.specs import load_spec
 from vlmopt.verify.compare import Difference, Stage
 from vlmopt.verify.pair import Pair
+from vlmopt.verify.parts import Level
 from vlmopt.verify.promise import promise_of
 from vlmopt.verify.requests import Case, cases, load_tokenizer
 from vlmopt.verify.search import Found, search
@@ -63,6 +64,7 @@ class Fault(Edit):
     model: str
     stage: Stage
     self_check: Literal["catches", "misses"]
+    level: Level = Level.processor
     rule: str | None = None
     every_run: bool = False
     smallest: Smallest = field(default_factory=Smallest)
@@ -82,11 +84,13 @@ WITHOUT_SELF_CHECK = TypeAdapter(list[Edit]).validate_python(_DATA["without_self
 
 
 def faults_of(*geometries: str) -> list[Fault]:
-    """The faults to look at, of the models whose images have one of these geometries."""
+    """The faults to look at in the processors, of models whose images have one of these geometries."""
     return [
         fault
         for fault in FAULTS
-        if (ALL or fault.every_run) and load_spec(fault.model).images.geometry in geometries
+        if (ALL or fault.every_run)
+        and fault.level is Level.processor
+        and load_spec(fault.model).images.geometry in geometries
     ]
 
 

@@ -1,4 +1,4 @@
-"""Compiled inner loops: integer resampling of uint8 pictures, and reading the words of Pillow's.
+"""Compiled inner loops: integer resampling of uint8 pictures, their patches, and the words of Pillow's.
 
 A planar picture is uint8 [3, H rounded up to PAD, W + PAD]: one plane per channel, padded so that whole
 vectors can be read and written at any pixel. What the padding holds does not matter.
@@ -257,3 +257,23 @@ def patches(picture, patch, merge, repeat, out):  # type: ignore[no-untyped-def]
                         for again in range(1, repeat):
                             copy_run(row, at, row, at + again * area, area)
                         at += repeat * area
+
+
+@_compiled
+def rows_of_patches(pictures, height, width, out):  # type: ignore[no-untyped-def]
+    """Pictures [n, C, H, W] as rows of patches [n * (H // height) * (W // width), C * height * width].
+
+    Each line of a picture is read from end to end; it goes into as many rows as there are patches in it.
+    """
+    beside = pictures.shape[3] // width
+    first = 0
+    for i in range(pictures.shape[0]):
+        for top in range(0, pictures.shape[2] - height + 1, height):
+            at = 0
+            for c in range(pictures.shape[1]):
+                for y in range(top, top + height):
+                    line = pictures[i, c, y]
+                    for x in range(beside):
+                        copy_run(line, x * width, out[first + x], at, width)
+                    at += width
+            first += beside

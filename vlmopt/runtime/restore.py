@@ -7,12 +7,10 @@ reduced: one copy of the raw bytes, then one write of each picture into its shar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from vllm.multimodal.inputs import (
     BaseMultiModalField,
@@ -25,10 +23,8 @@ from vllm.multimodal.inputs import (
 from . import keys
 from .h2d import copy_together
 from .layout import Parcel, decode
+from .memory import empty
 from .ones import ones
-
-_ALIGNMENT = 64
-"""Bytes, as torch aligns its own: kernels may sum in another order where memory begins elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ def _restore(pixels: list[PackedPixels], device: torch.device, *, pin_memory: bo
     if len(dtypes) > 1 or len({shape if stacked else shape[1:] for shape in shapes}) > 1:
         made = []
         for payload, parcel in zip(payloads, parcels, strict=True):
-            out = _empty(parcel.item_shape, parcel.dtype, device)
+            out = empty(parcel.item_shape, parcel.dtype, device)
             write_item(payload, parcel, out)
             made.append(out)
         field = MultiModalBatchedField() if stacked else MultiModalFlatField(slices=[])
@@ -122,26 +118,13 @@ def _restore(pixels: list[PackedPixels], device: torch.device, *, pin_memory: bo
             [MultiModalFieldElem(data=part, field=field) for part in made], device=device
         )
     lead = len(shapes) if stacked else sum(shape[0] for shape in shapes)
-    batch = _empty((lead, *(shapes[0] if stacked else shapes[0][1:])), first.dtype, device)
+    batch = empty((lead, *(shapes[0] if stacked else shapes[0][1:])), first.dtype, device)
     at = 0
     for payload, parcel, shape in zip(payloads, parcels, shapes, strict=True):
         step = 1 if stacked else shape[0]
         write_item(payload, parcel, batch[at : at + step])
         at += step
     return batch
-
-
-def _empty(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """`torch.empty`; on a CPU in memory of numpy's, which asks the kernel for huge pages where it is large.
-
-    In pages of 4 KiB the page faults of a fresh batch can take longer than writing it.
-    """
-    if device.type != "cpu":
-        return torch.empty(shape, dtype=dtype, device=device)
-    nbytes = math.prod(shape) * dtype.itemsize
-    memory = np.empty(nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return torch.from_numpy(memory[start : start + nbytes]).view(dtype).view(shape)
 
 
 def _alone(data: Any, device: torch.device, pin_memory: bool) -> Any:
@@ -152,7 +135,7 @@ def _alone(data: Any, device: torch.device, pin_memory: bool) -> Any:
         from .arrange import write_item
 
         (payload,) = copy_together([data.payload], device, pin_memory=pin_memory)
-        out = _empty(data.parcel.item_shape, data.parcel.dtype, device)
+        out = empty(data.parcel.item_shape, data.parcel.dtype, device)
         write_item(payload, data.parcel, out)
         return out
     return data.to(device) if isinstance(data, torch.Tensor) else data
