@@ -2,7 +2,8 @@
 
     python benchmarks/draw.py docs/figures/results.json
 
-Writes the pictures beside the JSON file, figures.md above it, and the README's sentence of figures.
+Writes the pictures beside the JSON file, figures.md above it, and the README's sentence of figures. What was
+measured for the aims lies in aims.json beside the JSON file.
 """
 
 import argparse
@@ -15,52 +16,57 @@ import plots
 import yaml
 from jinja2 import Environment, StrictUndefined
 
-from vlmopt.measure.bench_file import FORK, STOCK, Bench, Measured
+from vlmopt.measure.bench_file import FORK, STOCK, Bench, Measured, Ratio
 from vlmopt.report.bench import spread_words, verdict
 from vlmopt.report.measured import bytes_words, noise_words, seconds_words
 
 PHOTO = "640x480"
+AIMS = "aims.json"
 TARGETS = Path(__file__).with_name("targets.yaml")
 PAGE = Path(__file__).with_name("figures.md.j2")
 
 
+def benches_of(results_file: Path) -> list[Bench]:
+    """What was measured, by model."""
+    results = json.loads(results_file.read_text("utf-8"))
+    return [Bench.model_validate(each) for _, each in sorted(results.items())]
+
+
 def draw(results_file: Path) -> None:
     """All pictures and the page."""
-    benches = [
-        Bench.model_validate(each) for _, each in sorted(json.loads(results_file.read_text("utf-8")).items())
-    ]
+    benches, aims = benches_of(results_file), benches_of(results_file.with_name(AIMS))
     folder = results_file.parent
     plots.draw_host(benches, PHOTO, folder / "host.svg")
     plots.draw_stages(benches, PHOTO, folder / "stages.svg")
     plots.draw_first_token(benches, folder / "first-token.svg")
     plots.draw_throughput(benches, PHOTO, folder / "throughput.svg")
     plots.draw_fp8(folder / "fp8.svg")
-    (folder.parent / "figures.md").write_text(page(benches), "utf-8")
+    (folder.parent / "figures.md").write_text(page(benches, aims), "utf-8")
     readme = folder.parent.parent / "README.md"
     if readme.exists():
         readme.write_text(with_headline(readme.read_text("utf-8"), benches), "utf-8")
 
 
-def ratio(bench: Bench, what: str) -> float | None:
+def ratio(bench: Bench, what: str) -> Ratio | None:
     """The fork's share of stock's, of one of the things in targets.yaml, for one 640x480 picture."""
     point = bench.point(PHOTO)
     if point is None or point.refused:
         return None
     if what == "bytes to the engine":
-        return point.transfer[FORK].to_engine / point.transfer[STOCK].to_engine
+        return Ratio(value=point.transfer[FORK].to_engine / point.transfer[STOCK].to_engine, again=0.0)
     if what.startswith("requests a second"):
         served = point.served.get(int(what.split()[-1]))
-        return served.rate.ratios[FORK].value if served else None
+        return served.rate.ratios[FORK] if served else None
     found = point.processor if what == "processor call" else point.first_token
-    return found.ratios[FORK].value if found else None
+    return found.ratios[FORK] if found else None
 
 
 def headline(benches: list[Bench]) -> str:
     """What the README says: the ratios of the models that something is aimed at for."""
-    aimed = {goal["model"]: None for goal in yaml.safe_load(TARGETS.read_text("utf-8"))}
+    aimed = yaml.safe_load(TARGETS.read_text("utf-8"))["config"]
     named = [bench for model in aimed for bench in benches if bench.model == model]
     calls, waits = (
-        [(share, plots.title_of(bench)) for bench in named if (share := ratio(bench, what)) is not None]
+        [(found.value, plots.title_of(bench)) for bench in named if (found := ratio(bench, what)) is not None]
         for what in ("processor call", "time to first token")
     )
     return (
@@ -80,14 +86,15 @@ def with_headline(readme: str, benches: list[Bench]) -> str:
 def goals(benches: list[Bench]) -> list[str]:
     """What was aimed at, and what was measured."""
     rows = []
-    for goal in yaml.safe_load(TARGETS.read_text("utf-8")):
+    for goal in yaml.safe_load(TARGETS.read_text("utf-8"))["goals"]:
         bench = next((each for each in benches if each.model == goal["model"]), None)
-        value = ratio(bench, goal["what"]) if bench else None
-        if bench and value is not None:
+        found = ratio(bench, goal["what"]) if bench else None
+        if bench and found is not None:
             aim = (
                 f"at most {goal['at_most']:.3g}" if "at_most" in goal else f"at least {goal['at_least']:.3g}"
             )
-            rows.append(f"| {plots.title_of(bench)} | {goal['what']} | {aim} | {value:.3g} |")
+            words = f"{found.value:.3g} {spread_words(found)}" if found.again else f"{found.value:.3g}"
+            rows.append(f"| {plots.title_of(bench)} | {goal['what']} | {aim} | {words} |")
     return rows
 
 
@@ -146,15 +153,17 @@ def refusals(benches: list[Bench]) -> list[str]:
     ]
 
 
-def page(benches: list[Bench]) -> str:
-    """The page of figures."""
+def page(benches: list[Bench], aims: list[Bench]) -> str:
+    """The page of figures. `aims`: what was measured for the aims."""
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return environment.from_string(PAGE.read_text("utf-8")).render(
         bench=benches[0],
         machine=benches[0].machine,
         photo=PHOTO,
         runs=steadiness(benches),
-        goals=goals(benches),
+        aims=aims[0],
+        aims_runs=steadiness(aims),
+        goals=goals(aims),
         processor=table(benches, "processor"),
         refused=refusals(benches),
         first_token=table(benches, "first token"),

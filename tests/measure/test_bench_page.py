@@ -2,15 +2,19 @@
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+import yaml
 from rich.console import Console
 
 from tests.measure.benches import CALM, bench_of, point_of
+from vlmopt.folders import specs_folder
 from vlmopt.measure.bench_file import Bench, Point
 from vlmopt.measure.spread import compare
 from vlmopt.report.bench import bench_page
@@ -87,6 +91,9 @@ def test_figures_are_drawn_from_what_bench_prints(draw: ModuleType, tmp_path: Pa
     benches = {"a": bench_of(point_of(), point_of("224x224")), "b": bench_of(point_of(share=0.5), refused)}
     results = {name: bench.model_dump(mode="json") for name, bench in benches.items()}
     (folder / "results.json").write_text(json.dumps(results))
+    aimed = yaml.safe_load(draw.TARGETS.read_text("utf-8"))["goals"][0]["model"]
+    narrow = bench_of(point_of(share=0.7)).model_copy(update={"model": aimed})
+    (folder / "aims.json").write_text(json.dumps({aimed: narrow.model_dump(mode="json")}))
     draw.draw(folder / "results.json")
     names = {"host", "stages", "first-token", "throughput", "fp8"}
     assert {path.stem for path in folder.glob("*.svg")} == names
@@ -94,13 +101,29 @@ def test_figures_are_drawn_from_what_bench_prints(draw: ModuleType, tmp_path: Pa
     assert all(f"figures/{name}.svg" in page for name in names)
     assert "| A model | 640x480 | 200 ms | 50.0 ms | 0.25 ±" in page
     assert "Stock refuses these, so nothing is measured: A model 3840x2160." in page
+    assert re.search(r"\| A model \| time to first token \| at most 0.5 \| 0.7 ±\d", page)
 
 
 def test_the_documentation_says_what_was_measured(draw: ModuleType) -> None:
     root = BENCHMARKS.parent
-    results = json.loads((root / "docs" / "figures" / "results.json").read_text("utf-8"))
-    benches = [Bench.model_validate(each) for _, each in sorted(results.items())]
-    assert draw.page(benches) == (root / "docs" / "figures.md").read_text("utf-8")
+    results = root / "docs" / "figures" / "results.json"
+    benches, aims = draw.benches_of(results), draw.benches_of(results.with_name(draw.AIMS))
+    assert draw.page(benches, aims) == (root / "docs" / "figures.md").read_text("utf-8")
     readme = (root / "README.md").read_text("utf-8")
     assert readme.count(f"For one {draw.PHOTO} photograph ") == 1
     assert draw.with_headline(readme, benches) == readme
+
+
+def test_the_aims_change_what_the_small_models_have(draw: ModuleType) -> None:
+    def changed(config: dict[str, Any], changes: dict[str, Any]) -> Iterator[bool]:
+        for key, value in changes.items():
+            if isinstance(value, dict):
+                yield from changed(config[key], value)
+            else:
+                yield value < config[key]
+
+    targets = yaml.safe_load(draw.TARGETS.read_text("utf-8"))
+    assert {goal["model"] for goal in targets["goals"]} == set(targets["config"])
+    for name, changes in targets["config"].items():
+        config = json.loads((specs_folder() / "small" / name / "config.json").read_text("utf-8"))
+        assert all(changed(config, changes)), name

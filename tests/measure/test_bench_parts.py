@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from vlmopt.measure.matrix import Place, matrix_of
 from vlmopt.measure.pace import LIMIT, MOST, Pace, in_turn
 from vlmopt.measure.photographs import jpegs, parse_size
 from vlmopt.measure.record import Record, Rounds
+from vlmopt.measure.serving import pace_of
 from vlmopt.measure.spread import compare, ratio_of, steady
 
 RUNS = 200
@@ -76,6 +78,13 @@ def test_rounds_go_on_until_ratios_are_steady_or_time_is_over(monkeypatch: pytes
     assert _rounds(Pace(time.monotonic()), wild) == 5
     monkeypatch.setattr(pace, "QUICK_S", 0)
     assert _rounds(Pace(time.monotonic()), wild) == 2
+
+
+def test_bursts_go_on_while_there_is_time_for_them() -> None:
+    wild = compare({STOCK: [3.0, 1.0, 9.0], FORK: [1.0, 5.0, 0.2]})
+    assert _rounds(pace_of(math.inf), wild) == 15
+    assert _rounds(pace_of(time.monotonic()), wild) == 5
+    assert _rounds(pace_of(time.monotonic() + 0.1), wild) > MOST
 
 
 def _rounds(kept: Pace, measured) -> int:

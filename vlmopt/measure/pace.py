@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Pace:
     """Counts rounds, `most` at most. `until` is a moment of the monotonic clock, or infinity."""
 
-    def __init__(self, until: float = math.inf, most: int = MOST) -> None:
+    def __init__(self, until: float = math.inf, most: float = MOST) -> None:
         self._until = until
         self._most = most
         self._start = time.monotonic()

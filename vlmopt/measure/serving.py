@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,6 +27,7 @@ SWITCHED = ("--no-mm-device-do-normalize",)
 TEXT = "Can you describe this image?"
 _LEAST_REQUESTS = 6
 _MOST_ROUNDS = 15
+"""Where no time is given. Where it is, bursts that are unsteady go on until it is over."""
 
 Tick = Callable[[str, int, int], None]
 
@@ -91,7 +93,7 @@ def measure_serving(
         for server in servers.sides.values():
             burst(server, body, _LEAST_REQUESTS, 1)
     end = others.stretch(servers.pids)
-    pace = Pace(until, _MOST_ROUNDS)
+    pace = pace_of(until)
     while places and pace.another(found for record in places for found in record.rates()):
         tick(f"Measuring the servers, round {pace.rounds}", 0, 0)
         for record, body in zip(places, bodies, strict=True):
@@ -104,6 +106,11 @@ def measure_serving(
     peak = {side: processes.peak(server.pid) for side, server in servers.sides.items()}
     rise = {side: max(0, peak[side] - resting[side]) for side in peak}
     return Memory(process="server", host=peak, rise=rise)
+
+
+def pace_of(until: float) -> Pace:
+    """How long bursts go on; `until` as for `Pace`."""
+    return Pace(until, _MOST_ROUNDS if until == math.inf else math.inf)
 
 
 def _body(record: Record) -> dict[str, Any]:
