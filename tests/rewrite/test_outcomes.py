@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import libcst as cst
 import pytest
 
 from tests.rewrite.helpers import apply, code, edit
 from vlmopt.rewrite import Action, Edit, Module, Outcome, Probe, Shape, SyntaxErrorInSource, rewrite
+from vlmopt.rewrite.region import Region
 
 SOURCE = code(
     """
@@ -232,3 +234,15 @@ def test_syntax_that_this_python_does_not_know_is_parsed_as_a_whole(monkeypatch:
 def test_rewrite_applies_edits_to_a_text() -> None:
     edits = [edit("replace", "prepare($x)", "x($x)"), edit("replace", "gone($x)", "x($x)", name="2")]
     assert rewrite(SOURCE, edits) == SOURCE.replace("prepare(data)", "x(data)")
+
+
+@pytest.mark.parametrize("kind", [cst.Name, cst.Call, cst.Arg, cst.Return, cst.FunctionDef])
+def test_an_interrupt_while_places_are_noted_stays_one(
+    kind: type[cst.CSTNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kind, "_codegen_impl", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Region(SOURCE)

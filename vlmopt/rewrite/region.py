@@ -41,6 +41,8 @@ class _Syntactic:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:  # an interrupt: its nodes have no places yet
+            return
         inner, outer = self.state.inner, self.state.outer
         start, end = self.where, self.state.offset
         if self.start is not None:
