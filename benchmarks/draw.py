@@ -27,7 +27,9 @@ PAGE = Path(__file__).with_name("figures.md.j2")
 
 
 def benches_of(results_file: Path) -> list[Bench]:
-    """What was measured, by model."""
+    """What was measured, by model; nothing where there is no such file."""
+    if not results_file.exists():
+        return []
     results = json.loads(results_file.read_text("utf-8"))
     return [Bench.model_validate(each) for _, each in sorted(results.items())]
 
@@ -161,7 +163,7 @@ def page(benches: list[Bench], aims: list[Bench]) -> str:
         machine=benches[0].machine,
         photo=PHOTO,
         runs=steadiness(benches),
-        aims=aims[0],
+        aims=aims[0] if aims else None,
         aims_runs=steadiness(aims),
         goals=goals(aims),
         processor=table(benches, "processor"),

@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--models", nargs="+", default=names, choices=names)
     parser.add_argument("--minutes", type=float, default=5, help="for each run")
-    parser.add_argument("--only", choices=("figures", "aims"))
+    parser.add_argument("--only", choices=("figures", "aims"), help="one of the two kinds of runs")
     options = parser.parse_args()
     changes = yaml.safe_load(TARGETS.read_text("utf-8"))["config"]
     with tempfile.TemporaryDirectory() as scratch:

@@ -101,6 +101,9 @@ def test_figures_are_drawn_from_what_bench_prints(draw: ModuleType, tmp_path: Pa
     assert all(f"figures/{name}.svg" in page for name in names)
     assert "| A model | 640x480 | 200 ms | 50.0 ms | 0.25 ±" in page
     assert "Stock refuses these, so nothing is measured: A model 3840x2160." in page
+    (folder / "aims.json").unlink()
+    draw.draw(folder / "results.json")
+    assert "aimed at" not in (tmp_path / "figures.md").read_text()
     assert re.search(r"\| A model \| time to first token \| at most 0.5 \| 0.7 ±\d", page)
 
 
